@@ -1,0 +1,122 @@
+"""A run read back from its log."""
+
+from pathlib import Path
+from typing import Any
+
+from loadjudge.errors import JudgeError, Status
+from loadjudge.record.codec import play_from_event
+from loadjudge.record.log import Event, read_events
+from loadjudge.record.values import FixedText, GreedyReply, MemoryPeak, PassRecord, RunRecord
+
+
+def read_run(directory: Path) -> RunRecord:
+    """The run in ``directory`` as far as its log goes.
+
+    A pass counts from its end event on: what an unfinished pass played is passed over, because
+    a pass is the unit of timing and ``--resume`` plays it again whole. A pass can end once.
+    """
+    header: Event | None = None
+    plays: dict[int, list[Event]] = {}
+    starts: dict[int, Event] = {}
+    passes: dict[tuple[str, int], PassRecord] = {}
+    texts: dict[tuple[str, str], FixedText] = {}
+    greedy: dict[tuple[str, int, str], GreedyReply] = {}
+    memory: dict[str, MemoryPeak] = {}
+    engines: list[Event] = []
+    notes: dict[str, None] = {}
+    lanes: dict[str, Event] = {}
+    unavailable: dict[str, str] = {}
+    complete = False
+    died: Event | None = None
+    for event in read_events(directory):
+        match event["event"]:
+            case "run":
+                header = header or event
+            case "pass":
+                starts[event["attempt"]] = event
+                plays[event["attempt"]] = []
+            case "play":
+                plays[event["attempt"]].append(event)
+            case "pass_end":
+                attempt = event["attempt"]
+                ended = _pass(starts[attempt], plays.pop(attempt), event)
+                key = (ended.workload, ended.slot)
+                if key in passes:
+                    raise JudgeError(
+                        f"{directory}: pass {key[1]} of {key[0]} ends twice in the log", Status.RUN
+                    )
+                passes[key] = ended
+            case "text":
+                text = FixedText(
+                    arm=event["arm"],
+                    id=event["id"],
+                    token_ids=tuple(event["token_ids"]),
+                    logprobs=tuple(event["logprobs"]),
+                )
+                texts[text.arm, text.id] = text
+            case "greedy":
+                reply = GreedyReply(
+                    arm=event["arm"],
+                    round=event["round"],
+                    session=event["session"],
+                    content=event["content"],
+                    token_ids=None if event["token_ids"] is None else tuple(event["token_ids"]),
+                )
+                greedy[reply.arm, reply.round, reply.session] = reply
+            case "memory":
+                before = memory.get(event["arm"])
+                peak = max(event["peak_mib"], before.peak_mib if before else 0.0)
+                memory[event["arm"]] = MemoryPeak(event["arm"], peak, event["kind"])
+            case "engine":
+                engines.append(event)
+            case "lanes":
+                lanes[event["workload"]] = event
+            case "note":
+                notes[event["text"]] = None
+            case "unavailable":
+                unavailable[event["what"]] = event["why"]
+            case "died":
+                died = event
+            case "resumed":
+                died = None
+            case "interrupted":
+                pass
+            case "end":
+                complete = True
+            case other:
+                raise JudgeError(f"{directory}: the log holds an unknown event {other!r}")
+    if header is None:
+        raise JudgeError(f"{directory}: the log holds no run yet")
+    return RunRecord(
+        header=header,
+        passes=tuple(passes.values()),
+        texts=tuple(texts.values()),
+        greedy=tuple(greedy.values()),
+        memory=tuple(memory.values()),
+        engines=tuple(engines),
+        notes=tuple(notes),
+        lanes=lanes,
+        unavailable=unavailable,
+        complete=complete,
+        died=died,
+    )
+
+
+def _pass(start: Event, plays: list[Event], end: Event) -> PassRecord:
+    counts: dict[str, Any] = end["counts"]
+    return PassRecord(
+        workload=start["workload"],
+        arm=start["arm"],
+        number=start["number"],
+        slot=start["slot"],
+        lanes=start["lanes"],
+        plays=tuple(play_from_event(p, counts.get(p["play"])) for p in plays),
+        open_s=end["open_s"],
+        close_s=end["close_s"],
+        lag=end["lag"],
+        cpu=end["cpu"],
+        in_flight=end["in_flight"],
+        counters=end["counters"],
+        salt=start["salt"],
+        cache_reset=start["cache_reset"],
+    )
