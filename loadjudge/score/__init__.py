@@ -1,0 +1,1 @@
+"""Speedups, their intervals, SpecScore and latencies: pure functions of what a run recorded."""

@@ -1,0 +1,192 @@
+"""Speedups and SpecScore. Design: statistics, section 1."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from loadjudge.record.evaluation import Control, Pooled, Ratio, SpecScoreInterval
+from loadjudge.record.values import PassRecord
+from loadjudge.score.bootstrap import (
+    Floats,
+    interval,
+    log_ratio,
+    session_weights,
+    standard_error,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plays:
+    """Tokens T and lane time D of one arm at one workload: [passes, sessions] each."""
+
+    sessions: tuple[str, ...]
+    tokens: Floats
+    seconds: Floats  # lane time, scripted waits excluded
+
+    def rate(self) -> Floats:
+        """Tokens per lane second of each pass: ΣT / ΣD over its sessions. [passes]"""
+        total: Floats = self.tokens.sum(1) / self.seconds.sum(1)
+        return total
+
+    def take(self, passes: Sequence[int]) -> "Plays":
+        index = list(passes)
+        return Plays(self.sessions, self.tokens[index], self.seconds[index])
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Both arms of one workload, the passes paired in order."""
+
+    candidate: Plays
+    stock: Plays
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """The figures of all workloads of one comparison."""
+
+    ratios: dict[str, Ratio]
+    specscore: float
+    pooled: dict[str, Pooled]
+    interval: SpecScoreInterval
+
+
+def plays_of(passes: Sequence[PassRecord], sessions: Sequence[str]) -> Plays:
+    """The measured plays of passes as arrays; plays of one session in a pass add up.
+
+    A session that failed or was cut in a pass counts nothing there: no tokens and no time.
+    """
+    column = {s: i for i, s in enumerate(sessions)}
+    tokens = np.zeros((len(passes), len(sessions)))
+    seconds = np.zeros_like(tokens)
+    for row, one in enumerate(passes):
+        for play in one.measured:
+            if play.outcome == "done":
+                tokens[row, column[play.session]] += play.tokens
+                seconds[row, column[play.session]] += play.lane_s
+    return Plays(tuple(sessions), tokens, seconds)
+
+
+def pair(candidate: Sequence[PassRecord], stock: Sequence[PassRecord]) -> Pair:
+    """Pass p of one arm beside pass p of the other.
+
+    A session that one arm lost in a pass is left out of that pass on the other arm too.
+    """
+    n = min(len(candidate), len(stock))
+    sessions = sorted({p.session for one in (*candidate, *stock) for p in one.measured})
+    c, s = plays_of(candidate[:n], sessions), plays_of(stock[:n], sessions)
+    both = (c.seconds > 0) & (s.seconds > 0)
+    return Pair(
+        Plays(c.sessions, c.tokens * both, c.seconds * both),
+        Plays(s.sessions, s.tokens * both, s.seconds * both),
+    )
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return float(np.prod(values) ** (1 / len(values)))
+
+
+def pass_ratio(passes: Sequence[float]) -> Ratio:
+    return Ratio(passes=list(passes), ratio=float(np.median(passes)))
+
+
+def speed(pairs: Mapping[str, Pair], seed: int) -> Speed:
+    """Ratios, pooled ratios and SpecScore with their intervals.
+
+    The interval of each pooled ratio resamples sessions, both arms and all passes of a session
+    moving together; SpecScore's averages the workloads' resampled logs.
+    """
+    ratios = {w: pass_ratio(list(p.candidate.rate() / p.stock.rate())) for w, p in pairs.items()}
+    weights = session_weights({w: p.stock.sessions for w, p in pairs.items()}, seed)
+    resampled = {w: _pooled_log(p, weights[w]) for w, p in pairs.items()}
+    observed = {w: _pooled_log(p, np.ones((1, len(p.stock.sessions)))) for w, p in pairs.items()}
+    pooled: dict[str, Pooled] = {}
+    for w, p in pairs.items():
+        n = len(p.stock.sessions)
+        once = np.ones((1, n))
+        low, high = np.exp(
+            interval(
+                float(observed[w][0][0]),
+                float(standard_error(once, observed[w][1])[0]),
+                resampled[w][0],
+                standard_error(weights[w], resampled[w][1]),
+                n,
+            )
+        )
+        ratio = float(np.exp(observed[w][0][0]))
+        pooled[w] = Pooled(ratio=ratio, low=low, high=high, sessions=n)
+    specscore = geometric_mean([r.ratio for r in ratios.values()])
+    low, high = np.exp(_mean_interval(pairs, weights, observed, resampled))
+    return Speed(
+        ratios, specscore, pooled, SpecScoreInterval(specscore=specscore, low=low, high=high)
+    )
+
+
+Logs = tuple[Floats, Floats]  # a log ratio and the sessions' influences on it
+
+
+def _pooled_log(p: Pair, weights: Floats) -> Logs:
+    c, s = p.candidate, p.stock
+    log_c, u_c = log_ratio(weights, c.tokens.sum(0), c.seconds.sum(0))
+    log_s, u_s = log_ratio(weights, s.tokens.sum(0), s.seconds.sum(0))
+    return log_c - log_s, u_c - u_s
+
+
+def _mean_interval(
+    pairs: Mapping[str, Pair],
+    weights: Mapping[str, Floats],
+    observed: Mapping[str, Logs],
+    resampled: Mapping[str, Logs],
+) -> tuple[float, float]:
+    """The interval of the workloads' mean log ratio: of log SpecScore.
+
+    Its standard error adds up what a session does to every workload that plays it.
+    """
+    sessions = sorted({s for p in pairs.values() for s in p.stock.sessions})
+    column = {s: i for i, s in enumerate(sessions)}
+
+    def spread(logs: Mapping[str, Logs]) -> Floats:
+        rows = next(iter(logs.values()))[1].shape[0]
+        influence, count = np.zeros((rows, len(sessions))), np.zeros((rows, len(sessions)))
+        for w, p in pairs.items():
+            columns = [column[s] for s in p.stock.sessions]
+            n = len(columns)
+            influence[:, columns] += logs[w][1] * np.sqrt(n / max(n - 1, 1)) / len(pairs)
+            count[:, columns] = weights[w] if rows > 1 else 1.0
+        return np.asarray(np.sqrt((count * influence**2).sum(1)))
+
+    centres = np.mean([logs for logs, _ in resampled.values()], axis=0)
+    centre = float(np.mean([logs[0] for logs, _ in observed.values()]))
+    clusters = min(len(p.stock.sessions) for p in pairs.values())
+    return interval(centre, float(spread(observed)[0]), centres, spread(resampled), clusters)
+
+
+def control(stock: Mapping[str, Sequence[PassRecord]], seed: int) -> Control | None:
+    """The A/A control: the stock passes of a run, every second one against its neighbours.
+
+    With the three of S C C S S C the second stands against the first and the third, so a
+    steady drift of the machine cancels as it does in the A/B. None where a workload has fewer
+    than two stock passes.
+    """
+    if not stock or any(len(passes) < 2 for passes in stock.values()):
+        return None
+    pairs: dict[str, Pair] = {}
+    ratios: dict[str, Ratio] = {}
+    for workload, passes in stock.items():
+        sessions = sorted({p.session for one in passes for p in one.measured})
+        plays = plays_of(passes, sessions)
+        rates = plays.rate()
+        odd = range(1, len(passes), 2)
+        neighbours = [(i, j) for i in odd for j in (i - 1, i + 1) if j < len(passes)]
+        ratios[workload] = pass_ratio([float(rates[i] / rates[j]) for i, j in neighbours])
+        pairs[workload] = Pair(plays.take(odd), plays.take(range(0, len(passes), 2)))
+    figures = speed(pairs, seed)
+    specscore = geometric_mean([p.ratio for p in figures.pooled.values()])
+    return Control(
+        ratios=ratios,
+        pooled=figures.pooled,
+        specscore=SpecScoreInterval(
+            specscore=specscore, low=figures.interval.low, high=figures.interval.high
+        ),
+    )
