@@ -1,0 +1,1 @@
+"""Lanes in a closed loop, passes and their order, ramp and filler, the saturation guard."""

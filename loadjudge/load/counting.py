@@ -1,0 +1,80 @@
+"""The trusted token count of every reply. Design: statistics, section 4.
+
+Token ids that the engine sent count if they decode to the text that it sent; else the target's
+own tokenizer counts the text; what the engine reports is kept beside it, and stands alone only
+where there is neither, which the record says.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from loadjudge.client.http import PlainClient
+from loadjudge.record.values import CountSource, PlayRecord, TurnRecord
+from loadjudge.servers.endpoint import Abilities
+
+_AT_ONCE = 8
+# Markup around a channel or a call that a parser takes out: "<tool_call>", "</think>", quotes,
+# argument keys in another order.
+_MARKUP_CHARACTERS = 96
+
+Count = tuple[int | None, CountSource | None]
+
+
+class Counter:
+    """Counts replies with the stock engine's tokenizer: the candidate's is no witness."""
+
+    def __init__(self, stock: PlainClient, abilities: Abilities) -> None:
+        self._stock = stock
+        self._abilities = abilities
+        self._gate = asyncio.Semaphore(_AT_ONCE)
+        self._known: dict[tuple[int, ...], str] = {}
+
+    async def count(self, plays: Sequence[PlayRecord]) -> dict[str, list[Count]]:
+        """Counts of each turn of each play, by the play's name."""
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                play.play: [group.create_task(self._turn(turn)) for turn in play.turns]
+                for play in plays
+            }
+        return {play: [task.result() for task in turns] for play, turns in tasks.items()}
+
+    async def _turn(self, turn: TurnRecord) -> Count:
+        if turn.error is not None:
+            return None, None
+        async with self._gate:
+            ids = turn.token_ids
+            if ids is not None and self._abilities.detokenize:
+                text = await self._stock.detokenize(self._abilities.model, ids) if ids else ""
+                if text is not None and decodes_to(text, turn):
+                    return len(ids), "ids"
+            if self._abilities.tokenize:
+                text = spoken(turn)
+                counted = await self._stock.tokenize(
+                    self._abilities.model, text=text, add_special_tokens=False
+                )
+                if counted is not None:
+                    ended = turn.finish_reason != "length"  # the end token is generated too
+                    return len(counted) + ended, "tokenizer"
+        if turn.reported_tokens is not None:
+            return turn.reported_tokens, "usage"
+        return None, None
+
+
+def spoken(turn: TurnRecord) -> str:
+    """All that a reply said, in the order of channels."""
+    calls = "".join(c["name"] + c["arguments"] for c in turn.tool_calls)
+    return turn.reasoning + turn.content + calls
+
+
+def decodes_to(text: str, turn: TurnRecord) -> bool:
+    """Whether the decoded ids are what was served: every piece is in the text, in order, and
+    little else is. A reply of content alone may differ by special tokens and blanks only."""
+    rest = text
+    pieces = [turn.reasoning.strip(), turn.content.strip(), *(c["name"] for c in turn.tool_calls)]
+    for piece in pieces:
+        if piece not in rest:
+            return False
+        rest = rest.replace(piece, "", 1)
+    arguments = sum(len(c["arguments"]) for c in turn.tool_calls)
+    channels = 1 + bool(turn.reasoning) + len(turn.tool_calls)
+    return len(rest.strip()) <= arguments + _MARKUP_CHARACTERS * channels

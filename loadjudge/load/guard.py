@@ -1,0 +1,76 @@
+"""Whether a run can be trusted: reasons why not. Pure. Design: statistics, section 1.
+
+The judge had rather call a run invalid than score one whose client was the bottleneck.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from loadjudge.record.values import PassRecord
+from loadjudge.score.latency import time_per_output_token
+
+LAG_SHARE = 0.05  # of the median inter-token time
+FAILED_SHARE = 0.01  # of turns
+LANES_SHARE = 0.9  # of the lanes, in flight at the server in the mean
+_LOOKS = 4  # fewer looks at the server's gauges say nothing about a mean
+_CPU_SHARE = 0.95  # of one core
+
+
+def median_tpot(one: PassRecord) -> float | None:
+    """Median inter-token time of a pass's measured turns, in seconds."""
+    values = [
+        v
+        for play in one.measured
+        for turn in play.turns
+        if turn.error is None and (v := time_per_output_token(turn)) is not None
+    ]
+    return float(np.median(values)) if values else None
+
+
+def lag_share(one: PassRecord) -> float | None:
+    """Mean event-loop lag over the median inter-token time."""
+    tpot = median_tpot(one)
+    return one.lag["mean"] / tpot if tpot else None
+
+
+def reasons(passes: Iterable[PassRecord]) -> list[str]:
+    """Why a run is invalid; empty where it can be trusted."""
+    found: list[str] = []
+    turns = failed = 0
+    for one in passes:
+        name = f"{one.workload} pass {one.number + 1} of {one.arm}"
+        share = lag_share(one)
+        if share is not None and share > LAG_SHARE:
+            found.append(
+                f"the client was late in {name}: its event loop lagged {one.lag['mean'] * 1e3:.2f} "
+                f"ms in the mean, {share:.0%} of the median time between tokens "
+                f"(limit {LAG_SHARE:.0%})"
+            )
+        if one.cpu > _CPU_SHARE:
+            found.append(
+                f"the client used {one.cpu:.0%} of a core in {name} (limit {_CPU_SHARE:.0%})"
+            )
+        seen = one.in_flight
+        if seen and seen["samples"] >= _LOOKS:
+            # A lane that waits, as its session scripts, has nothing in flight.
+            waits = any(play.waited_s for play in one.plays)
+            low = 0.0 if waits else LANES_SHARE * one.lanes - 1
+            if seen["mean"] < low or seen["max"] > one.lanes:
+                found.append(
+                    f"the server saw {seen['mean']:.1f} requests in flight in the mean and "
+                    f"{seen['max']:.0f} at most in {name}, not the {one.lanes} lanes"
+                )
+        for play in one.measured:
+            turns += len(play.turns)
+            failed += sum(t.error is not None for t in play.turns)
+            if play.outcome == "cut":
+                found.append(f"session {play.session} was cut in {name}")
+    if turns and failed > FAILED_SHARE * turns:
+        found.append(
+            f"{failed} of {turns} measured turns failed "
+            f"({failed / turns:.1%}; limit {FAILED_SHARE:.0%})"
+        )
+    if not turns:
+        found.append("no measured turn was played")
+    return found

@@ -1,0 +1,157 @@
+"""The first event of a run: all that is needed to understand it, repeat it and resume it."""
+
+import datetime
+import hashlib
+import importlib.metadata
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from loadjudge import __version__
+from loadjudge.errors import JudgeError, Status
+from loadjudge.load.task import Task
+from loadjudge.paths import data_root
+from loadjudge.servers.engine import Engine, find_engine
+from loadjudge.sessions.model import Session
+from loadjudge.sessions.read import read_sessions
+
+_LIBRARIES = ("httptools", "numpy", "orjson", "scipy", "uvloop")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a run is: the task with its overrides, both engines, sessions and seed."""
+
+    task: Task
+    stock: Engine
+    candidate: Engine
+    session_files: tuple[Path, ...]
+    dataset_format: str
+    split: str
+    seed: int
+    extra: dict[str, Any]
+    model: str | None
+    insecure: bool
+    idle_timeout_s: float
+
+
+def session_files(task: Task, split: str) -> tuple[Path, ...]:
+    """The files of a task's split: as given, or among those that ship."""
+    if split not in task.sessions:
+        raise JudgeError(
+            f"task {task.name} has no split {split!r}; it has {', '.join(task.sessions)}",
+            Status.USAGE,
+        )
+    return tuple(map(shipped_or_given, task.sessions[split]))
+
+
+def shipped_or_given(file: str) -> Path:
+    """A file that a task names: as given, or among those that ship."""
+    return Path(file) if Path(file).exists() else data_root() / file
+
+
+def load_sessions(files: Sequence[Path], dataset_format: str) -> list[Session]:
+    sessions: dict[str, Session] = {}
+    for file in files:
+        for session in read_sessions(file, dataset_format):
+            if session.id in sessions:
+                raise JudgeError(
+                    f"{file}: the session id {session.id!r} stands in another file too"
+                )
+            sessions[session.id] = session
+    return list(sessions.values())
+
+
+def header(options: Options, chosen: Mapping[str, Sequence[Session]]) -> dict[str, Any]:
+    """The run event."""
+    return {
+        "event": "run",
+        "schema": 1,
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "loadjudge": __version__,
+        "seed": options.seed,
+        "task": options.task.model_dump(mode="json"),
+        "split": options.split,
+        "engines": {
+            "stock": options.stock.describe(),
+            "candidate": options.candidate.describe(),
+        },
+        "model": options.model,
+        "extra_body": options.extra,
+        "insecure": options.insecure,
+        "idle_timeout_s": options.idle_timeout_s,
+        "dataset_format": options.dataset_format,
+        "session_files": [
+            {"path": str(f.resolve()), "sha256": _sha256(f)} for f in options.session_files
+        ],
+        "sessions": {w: [s.id for s in sessions] for w, sessions in chosen.items()},
+        "machine": {
+            "system": platform.platform(),
+            "processor": _processor(),
+            "cores": psutil.cpu_count(),
+            "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        },
+        "versions": {
+            "python": platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in _LIBRARIES if _installed(name)},
+        },
+    }
+
+
+def options_of(event: Mapping[str, Any], directory: Path) -> Options:
+    """The options of a run from its first event. Raises JudgeError where a file has changed."""
+    for file in event["session_files"]:
+        path = Path(file["path"])
+        if not path.is_file() or _sha256(path) != file["sha256"]:
+            raise JudgeError(
+                f"{directory} can't be resumed: the session file {path} has changed or is gone"
+            )
+    engines = {}
+    for arm in ("stock", "candidate"):
+        kept = event["engines"][arm]
+        engines[arm] = find_engine(kept["url"] or kept["directory"])
+        if engines[arm].describe() != kept:
+            raise JudgeError(
+                f"{directory} can't be resumed: the {arm} engine {kept['name']} has changed"
+            )
+    return Options(
+        task=Task.model_validate(event["task"]),
+        stock=engines["stock"],
+        candidate=engines["candidate"],
+        session_files=tuple(Path(f["path"]) for f in event["session_files"]),
+        dataset_format=event["dataset_format"],
+        split=event["split"],
+        seed=event["seed"],
+        extra=event["extra_body"],
+        model=event["model"],
+        insecure=event["insecure"],
+        idle_timeout_s=event["idle_timeout_s"],
+    )
+
+
+def _sha256(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as e:
+        raise JudgeError(f"{path} can't be read: {(e.strerror or str(e)).lower()}") from None
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def _installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

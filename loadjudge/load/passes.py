@@ -1,0 +1,256 @@
+"""One pass: a clean prefix cache, the lanes, and what is to be known of the window beside them."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from loadjudge.client.lag import LagProbe
+from loadjudge.errors import JudgeError
+from loadjudge.load.arm import Arm
+from loadjudge.load.counting import Counter
+from loadjudge.load.lanes import Lanes, Progress, Requests
+from loadjudge.load.plan import PassPlan, fillers, plays, ramp_fillers
+from loadjudge.load.task import Task
+from loadjudge.random import derive
+from loadjudge.record.codec import play_event
+from loadjudge.record.log import Event
+from loadjudge.record.values import PlayRecord
+from loadjudge.servers.endpoint import Load, load_of
+from loadjudge.servers.families import FAMILIES, Counters, counters, increase
+from loadjudge.sessions.model import Session
+
+LOOK_EVERY_S = 0.5
+_RAMP_S_PER_LANE = 0.1
+_RAMP_S_AT_MOST = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class PassLoad:
+    """What a pass plays."""
+
+    task: Task
+    sessions: list[Session]  # measured, in order
+    pool: list[Session]  # all there are, for fillers
+    lanes: int
+    seed: int
+    extra: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A pass that was played and logged: its measured sessions."""
+
+    plays: list[PlayRecord]
+    tokens: int  # by trusted count
+    lane_s: float
+    window_s: float
+
+
+def salt_of(seed: int, plan: PassPlan) -> str:
+    """New for each pass and the same on both arms."""
+    return f"{derive(seed, 'salt', plan.workload, plan.number):016x}"
+
+
+async def play_pass(
+    arm: Arm,
+    plan: PassPlan,
+    load: PassLoad,
+    attempt: int,
+    counter: Counter,
+    append: Callable[[Event], None],
+    progress: Progress,
+) -> Finished:
+    """Plays one pass and logs it."""
+    task = load.task
+    family = FAMILIES[arm.abilities.family]
+    reset = arm.abilities.prefix_reset and await arm.http.reset_prefix_cache()
+    salt = salt_of(load.seed, plan) if family.salts else None
+    append(
+        {
+            "event": "pass",
+            "attempt": attempt,
+            "workload": plan.workload,
+            "arm": plan.arm,
+            "number": plan.number,
+            "slot": plan.slot,
+            "lanes": load.lanes,
+            "salt": salt,
+            "cache_reset": reset,
+        }
+    )
+    played: list[PlayRecord] = []
+
+    def on_play(play: PlayRecord) -> None:
+        played.append(play)
+        append({"event": "play", "attempt": attempt, **play_event(play)})
+
+    probe = LagProbe()
+    before = await _counters(arm)
+    async with arm.load_client() as client:
+        lanes = Lanes(
+            client,
+            _requests(arm, plan, load, salt),
+            load.lanes,
+            plays(load.sessions),
+            ramp_fillers(_unmeasured(load), load.lanes, derive(load.seed, plan.workload)),
+            fillers(_unmeasured(load), derive(load.seed, plan.workload, plan.number)),
+            _ramp_s(task, plan.workload, load.lanes),
+            on_play,
+            progress,
+        )
+        looks: list[Load] = []
+        probe.start()
+        looking = asyncio.create_task(_look(arm, lanes, looks))
+        try:
+            window = await lanes.run()
+        finally:
+            looking.cancel()
+            lag = probe.window()
+            probe.stop()
+            await asyncio.gather(looking, return_exceptions=True)
+    after = await _counters(arm)
+    measured = [p for p in played if p.measured]
+    counts = await counter.count(measured)
+    append(
+        {
+            "event": "pass_end",
+            "attempt": attempt,
+            "open_s": window.open_s,
+            "close_s": window.close_s,
+            "lag": {
+                "n": lag.n,
+                "mean": lag.mean_s,
+                "p50": lag.p50_s,
+                "p99": lag.p99_s,
+                "max": lag.max_s,
+            },
+            "cpu": lag.cpu_share,
+            "in_flight": _summary(looks),
+            "counters": increase(before, after) if before and after else None,
+            "counts": counts,
+        }
+    )
+    done = [p for p in measured if p.outcome == "done"]
+    return Finished(
+        plays=measured,
+        tokens=sum(n or 0 for p in done for n, _ in counts[p.play]),
+        lane_s=sum(p.lane_s for p in done),
+        window_s=window.close_s - window.open_s,
+    )
+
+
+async def probe_context(arm: Arm, load: PassLoad) -> float | None:
+    """The mean live context of the task's sessions in tokens, from a short unmeasured probe."""
+    played: list[PlayRecord] = []
+    plan = PassPlan("probe", arm.name, 0, 0)
+    async with arm.load_client() as client:
+        sessions = load.sessions[:_PROBE_SESSIONS]
+        await Lanes(
+            client,
+            _requests(arm, plan, load, None),
+            min(4, len(sessions)),
+            plays(sessions),
+            ramp_fillers(sessions, 4, load.seed),
+            fillers(sessions, load.seed),
+            0.0,
+            played.append,
+            Progress(),
+        ).run()
+    return mean_live_context(played)
+
+
+_PROBE_SESSIONS = 8
+
+
+def mean_live_context(played: list[PlayRecord]) -> float | None:
+    """Tokens that a lane holds in the KV cache, averaged over the time that it is busy.
+
+    A turn holds its prompt and, on average, half of its reply. None where the endpoint reports
+    no prompt tokens.
+    """
+    held = busy = 0.0
+    for play in played:
+        for turn in play.turns:
+            if turn.prompt_tokens is not None and turn.last_s is not None:
+                seconds = turn.last_s - turn.sent_s
+                held += seconds * (turn.prompt_tokens + (turn.reported_tokens or 0) / 2)
+                busy += seconds
+    return held / busy if busy else None
+
+
+def kv_lanes(kv_tokens: float | None, context: float | None, fill: float) -> int:
+    """How many lanes fill the share ``fill`` of the stock's KV cache.
+
+    Both arms get this number: a draft that takes room from the cache must show in the
+    candidate's speed, not in fewer lanes. Raises JudgeError where a figure is unknown.
+    """
+    if kv_tokens is None or context is None:
+        unknown = "the size of its KV cache" if kv_tokens is None else "its prompts' tokens"
+        raise JudgeError(
+            f'lanes = "kv" can\'t be worked out: the stock engine does not tell {unknown}; '
+            f"give the workload a number of lanes"
+        )
+    return max(1, int(kv_tokens * fill / context))
+
+
+def _requests(arm: Arm, plan: PassPlan, load: PassLoad, salt: str | None) -> Requests:
+    return Requests(
+        model=arm.abilities.model,
+        sampling=load.task.sampling.sampling(),
+        max_tokens=load.task.max_tokens,
+        want_ids=arm.abilities.token_ids,
+        salt=salt,
+        extra=load.extra,
+        history=load.task.history,
+        keep_reasoning=load.task.keep_reasoning,
+        seed=load.seed,
+        workload=plan.workload,
+        number=plan.number,
+    )
+
+
+def _unmeasured(load: PassLoad) -> list[Session]:
+    """Fillers come from sessions that aren't measured, where there are such: a filler that
+    shared its first prompt with a measured session would warm the prefix cache for it."""
+    measured = {s.id for s in load.sessions}
+    return [s for s in load.pool if s.id not in measured] or load.pool
+
+
+def _ramp_s(task: Task, workload: str, lanes: int) -> float:
+    if lanes == 1:
+        return 0.0
+    given = task.workloads[workload].ramp_s
+    return min(_RAMP_S_PER_LANE * lanes, _RAMP_S_AT_MOST) if given is None else given
+
+
+async def _counters(arm: Arm) -> Counters | None:
+    text = await arm.http.metrics_text()
+    return None if text is None else counters(FAMILIES[arm.abilities.family], text)
+
+
+async def _look(arm: Arm, lanes: Lanes, looks: list[Load]) -> None:
+    """Looks at the engine's gauges now and then in the measured window, until cancelled."""
+    family = FAMILIES[arm.abilities.family]
+    if family.running is None:
+        return
+    for _ in itertools.count():
+        await asyncio.sleep(LOOK_EVERY_S)
+        text = await arm.http.metrics_text() if lanes.measuring else None
+        if text is not None and lanes.measuring:
+            looks.append(load_of(family, text))
+
+
+def _summary(looks: list[Load]) -> dict[str, float] | None:
+    seen = [x.in_flight for x in looks if x.in_flight is not None]
+    if not seen:
+        return None
+    summary = {"mean": sum(seen) / len(seen), "max": max(seen), "samples": float(len(seen))}
+    usage = [x.kv_usage for x in looks if x.kv_usage is not None]
+    waiting = [x.waiting for x in looks if x.waiting is not None]
+    if usage:
+        summary["kv_usage_max"] = max(usage)
+    if waiting:
+        summary["waiting_max"] = max(waiting)
+    return summary

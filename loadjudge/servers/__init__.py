@@ -1,0 +1,1 @@
+"""Engine directories and engines: start, wait for ready, stop, memory, counters."""

@@ -1,0 +1,82 @@
+"""Runs an engine's command and ends it when the judge is gone, however the judge went.
+
+``python keeper.py COMMAND…`` leads a process group of its own with the engine in it. Its
+standard input is a pipe whose other end the judge holds: the pipe closes when the judge ends,
+even by SIGKILL, and then the whole group is asked to stop, and killed if it doesn't. Nothing but
+the standard library is imported: the keeper costs a few MiB.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+GRACE_S = 10.0
+
+
+def main(command: list[str]) -> int:
+    # Handled, not ignored: an ignored signal would stay ignored in the engine.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        engine = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    except OSError as e:
+        print(f"{command[0]}: {e.strerror}", file=sys.stderr)
+        return 127
+    ended = os.pidfd_open(engine.pid)
+    poll = select.poll()
+    poll.register(0, select.POLLHUP | select.POLLIN)
+    poll.register(ended, select.POLLIN)
+    while engine.poll() is None:
+        for fd, _ in poll.poll():
+            if fd == 0 and not os.read(0, 1):
+                _stop(engine)
+                break
+    _end_rest()
+    code = engine.returncode
+    return 128 - code if code < 0 else code
+
+
+def _stop(engine: "subprocess.Popen[bytes]") -> None:
+    os.killpg(0, signal.SIGTERM)
+    try:
+        engine.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        engine.kill()
+        engine.wait()
+
+
+def _end_rest() -> None:
+    """Ends what the engine left of its own group: workers that outlive their parent."""
+    os.killpg(0, signal.SIGTERM)
+    deadline = time.monotonic() + GRACE_S
+    while _others() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for pid in _others():
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def _others() -> list[int]:
+    """The other living processes of this group."""
+    mine, group = os.getpid(), os.getpgrp()
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == mine:
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                state, _, its_group = file.read().rpartition(b") ")[2].split()[:3]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(its_group) == group and state != b"Z":
+            found.append(int(name))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
