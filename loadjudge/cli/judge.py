@@ -1,0 +1,255 @@
+"""``loadjudge judge``: the judge."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loadjudge.errors import JudgeError, Status
+
+if TYPE_CHECKING:
+    from loadjudge.load.header import Options
+    from loadjudge.load.task import Task
+
+
+def judge(
+    candidate: Annotated[
+        str | None,
+        typer.Option(
+            help="Engine directory, or the base URL of an endpoint.", metavar="DIR_OR_URL"
+        ),
+    ] = None,
+    stock: Annotated[
+        str | None, typer.Option(help="The same; the task's own by default.", metavar="DIR_OR_URL")
+    ] = None,
+    task: Annotated[
+        str, typer.Option(help="A task that ships, its folder, or a task.toml.")
+    ] = "any",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Run directory; must be new or empty.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with a run that was killed.", metavar="RUN")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model name; the endpoint's only one by default.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of sessions, sampling and intervals.")] = 0,
+    split: Annotated[str, typer.Option(help="Which of the task's splits to play.")] = "dev",
+    dataset: Annotated[
+        list[Path] | None, typer.Option(help="Session files instead of the task's.")
+    ] = None,
+    dataset_format: Annotated[str, typer.Option(help="Format of --dataset.")] = "auto",
+    num_sessions: Annotated[
+        int | None, typer.Option(min=1, help="Measured sessions of each pass.")
+    ] = None,
+    concurrency: Annotated[
+        str | None, typer.Option(help="Lanes of the workloads: 1,4,32 or 1,4,kv.")
+    ] = None,
+    passes: Annotated[
+        int | None, typer.Option(min=1, help="Passes of each arm at each workload.")
+    ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option(help="own: the model's replies stay in the history; recorded: the file's."),
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option(help="decide: undecided is not passed; reject: it is.")
+    ] = None,
+    extra_body: Annotated[
+        str | None, typer.Option(help="JSON merged into every request.", metavar="JSON")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(help="Of every request; repeatable.", metavar="NAME=VALUE")
+    ] = None,
+    insecure: Annotated[bool, typer.Option(help="Don't check TLS certificates.")] = False,
+    idle_timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds without a byte that end the run.")
+    ] = 60.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+) -> None:
+    """Plays the same sessions on a stock and a candidate engine: how much faster, and is it the
+    same model? The API key is read from OPENAI_API_KEY."""
+    if resume is not None:
+        options, directory = _resumed(resume)
+    else:
+        from loadjudge.load.header import Options, session_files
+        from loadjudge.load.task import find_task
+        from loadjudge.servers.engine import find_engine
+
+        if candidate is None:
+            raise JudgeError("say what is to be judged: --candidate DIR_OR_URL", Status.USAGE)
+        its = _with_overrides(
+            find_task(task), num_sessions, concurrency, passes, history, rule, model
+        )
+        stock = stock or its.stock
+        if stock is None:
+            raise JudgeError(
+                f"task {its.name} has no stock engine of its own: give --stock DIR_OR_URL",
+                Status.USAGE,
+            )
+        options = Options(
+            task=its,
+            stock=find_engine(stock),
+            candidate=find_engine(candidate),
+            session_files=tuple(dataset) if dataset else session_files(its, split),
+            dataset_format=dataset_format if dataset else its.dataset_format,
+            split=split if not dataset else "given files",
+            seed=seed,
+            extra=_extra(extra_body),
+            model=its.model,
+            insecure=insecure,
+            idle_timeout_s=idle_timeout,
+        )
+        directory = new_directory(output, f"{its.name}-{Path(options.candidate.name).name}")
+    run_and_exit(options, directory, _headers(header), resume=resume is not None, as_json=as_json)
+
+
+def run_and_exit(
+    options: "Options", directory: Path, headers: dict[str, str], *, resume: bool, as_json: bool
+) -> None:
+    """Plays a run, writes and shows its record, and exits with its status."""
+    from loadjudge.cli.outcome import show, status_of, write_outcome
+
+    play(options, directory, headers, resume=resume)
+    evaluation = write_outcome(directory)
+    show(evaluation, directory, as_json=as_json)
+    raise typer.Exit(status_of(evaluation))
+
+
+def play(options: "Options", directory: Path, headers: dict[str, str], *, resume: bool) -> None:
+    """Plays a run into its directory. A run that fails leaves its record as far as it goes."""
+    import asyncio
+    import contextlib
+    import sys
+
+    from loadjudge.cli.outcome import write_outcome
+    from loadjudge.client.loop import run
+    from loadjudge.load.arm import Access
+    from loadjudge.load.judge import Judge
+    from loadjudge.load.live import LiveTable, PlainLines
+
+    access = Access.from_environment(headers, options.insecure, options.idle_timeout_s)
+    watcher = (
+        LiveTable() if sys.stderr.isatty() else PlainLines(lambda text: typer.echo(text, err=True))
+    )
+    try:
+
+        async def whole() -> None:
+            await Judge(options, access, directory, watcher, resume=resume).run()
+
+        run(whole())
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        raise JudgeError(
+            f"interrupted; go on with: loadjudge judge --resume {directory}", Status.INTERRUPTED
+        ) from None
+    except JudgeError as error:
+        if error.status == Status.RUN:
+            # What there is is worth a look, but the failure is what has to be told.
+            with contextlib.suppress(JudgeError, OSError):
+                write_outcome(directory)
+        raise
+    finally:
+        watcher.close()
+
+
+def new_directory(given: Path | None, name: str) -> Path:
+    """The run directory: new or empty. Raises JudgeError (usage)."""
+    import datetime
+    import re
+
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
+    directory = given or Path("runs", re.sub(r"[^\w.+-]+", "-", name).strip("-") + "-" + stamp)
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise JudgeError(
+            f"the output directory {directory} is not empty: choose another, "
+            f"or go on with a run by --resume {directory}",
+            Status.USAGE,
+        )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise JudgeError(
+            f"the output directory {directory} can't be made: {(e.strerror or str(e)).lower()}"
+        ) from None
+    return directory
+
+
+def _resumed(directory: Path) -> "tuple[Options, Path]":
+    from loadjudge.load.header import options_of
+    from loadjudge.record.run import read_run
+
+    run = read_run(directory)
+    if run.complete:
+        raise JudgeError(f"{directory} is complete: see loadjudge report {directory}", Status.USAGE)
+    return options_of(run.header, directory), directory
+
+
+def _with_overrides(
+    task: "Task",
+    num_sessions: int | None,
+    concurrency: str | None,
+    passes: int | None,
+    history: str | None,
+    rule: str | None,
+    model: str | None,
+) -> "Task":
+    """The task with what the command line changes; validated again."""
+    from loadjudge.load.task import Task
+
+    values: dict[str, Any] = task.model_dump()
+    if concurrency is not None:
+        values["workloads"] = _workloads(concurrency, values["workloads"])
+    if num_sessions is not None:
+        for table in values["workloads"].values():
+            table["sessions"] = num_sessions
+    if history not in (None, "own", "recorded"):
+        raise JudgeError(f"--history is own or recorded, not {history!r}", Status.USAGE)
+    if rule not in (None, "decide", "reject"):
+        raise JudgeError(f"--rule is decide or reject, not {rule!r}", Status.USAGE)
+    given = {"passes": passes, "history": history, "rule": rule, "model": model}
+    values.update({k: v for k, v in given.items() if v is not None})
+    return Task.model_validate(values)
+
+
+def _workloads(concurrency: str, before: dict[str, Any]) -> dict[str, Any]:
+    """Workloads for ``1,4,kv``: three are solo, team and busy, others are named by their lanes."""
+    lanes: list[int | str] = []
+    for word in concurrency.split(","):
+        if word == "kv" or (word.isdecimal() and int(word) > 0):
+            lanes.append("kv" if word == "kv" else int(word))
+        else:
+            raise JudgeError(
+                f"--concurrency takes numbers of lanes or kv, as in 1,4,kv; not {word!r}",
+                Status.USAGE,
+            )
+    names = list(before)
+    if len(lanes) == len(names):
+        return {n: {**before[n], "lanes": x} for n, x in zip(names, lanes, strict=True)}
+    sessions = max(table["sessions"] for table in before.values())
+    return {
+        f"lanes-{x}": {"lanes": x, "sessions": sessions if x == "kv" else max(sessions, int(x))}
+        for x in lanes
+    }
+
+
+def _extra(text: str | None) -> dict[str, Any]:
+    import json
+
+    try:
+        value = json.loads(text or "{}")
+    except json.JSONDecodeError as e:
+        raise JudgeError(f"--extra-body is not JSON: {e}", Status.USAGE) from None
+    if not isinstance(value, dict):
+        raise JudgeError("--extra-body must be a JSON object", Status.USAGE)
+    return value
+
+
+def _headers(given: list[str] | None) -> dict[str, str]:
+    headers = {}
+    for text in given or ():
+        name, found, value = text.partition("=")
+        if not found or not name.strip():
+            raise JudgeError(f"--header takes NAME=VALUE, not {text!r}", Status.USAGE)
+        headers[name.strip()] = value.strip()
+    return headers

@@ -1,0 +1,209 @@
+"""From what a run recorded to its evaluation record: scores and gates joined. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loadjudge.gates import agreement, fidelity, lengths, memory
+from loadjudge.load.guard import lag_share, median_tpot, reasons
+from loadjudge.record.evaluation import (
+    SCHEMA_VERSION,
+    ArmFigures,
+    Evaluation,
+    Gate,
+    Limits,
+    RunVerdict,
+    WorkloadFigures,
+)
+from loadjudge.record.values import ARMS, Arm, PassRecord, RunRecord
+from loadjudge.score.latency import latencies
+from loadjudge.score.speed import control, pair, speed
+
+
+def evaluate(run: RunRecord) -> Evaluation:
+    """The whole record of a run, as far as it was played.
+
+    A run that isn't complete, or can't be trusted, is invalid and has no score.
+    """
+    seed = run.header["seed"]
+    limits = Limits.model_validate(run.header["task"]["limits"])
+    rule = run.header["task"]["rule"]
+    paired = {
+        w: pair(run.of(w, "candidate"), run.of(w, "stock"))
+        for w in run.workloads
+        if run.of(w, "candidate") and run.of(w, "stock")
+    }
+    playable = {
+        w: p for w, p in paired.items() if p.stock.seconds.sum(1).all() and p.stock.tokens.sum()
+    }
+    figures = speed(playable, seed) if playable else None
+    memory_gate, memory_figure = memory.check(run, limits.memory_slack_mib)
+    fidelity_gate, fidelity_figure = fidelity.check(run, limits.fidelity_ceiling)
+    agreement_gate, agreement_figure = agreement.check(run, limits.greedy_agreement_floor)
+    lengths_gate, lengths_figure = lengths.check(run, limits.length_margin, seed)
+    gates = {
+        "memory": memory_gate,
+        "fidelity": fidelity_gate,
+        "agreement": agreement_gate,
+        "lengths": lengths_gate,
+    }
+    invalid = reasons(run.passes)
+    if not run.complete:
+        why = run.died["sentence"].splitlines()[0] if run.died else "it was interrupted"
+        invalid.insert(0, f"the run is not complete: {why}")
+    elif len(playable) < len(paired):
+        invalid.append("a pass has no measured session that both arms finished")
+    verdict, reason = verdict_of(gates, invalid, rule)
+    specscore = figures.specscore if figures else None
+    score = None if invalid or specscore is None else 0.0 if verdict == "failed" else specscore
+    return Evaluation(
+        ratios=figures.ratios if figures else {},
+        specscore=specscore,
+        greedy_agreement=agreement_figure.candidate if agreement_figure else None,
+        fidelity=fidelity_figure,
+        lengths=lengths_figure,
+        memory=memory_figure,
+        acceptance={w: _acceptance(run.of(w, "candidate")) for w in run.workloads},
+        limits=limits,
+        reason=reason,
+        score=score,
+        schema_version=SCHEMA_VERSION,
+        verdict=verdict,
+        rule=rule,
+        gates=gates,
+        pooled=figures.pooled if figures else None,
+        specscore_interval=figures.interval if figures else None,
+        control=control({w: run.of(w, "stock") for w in playable}, seed),
+        agreement=agreement_figure,
+        workloads={w: _workload(run, w) for w in run.workloads},
+        invalid=invalid,
+        notes=_notes(run),
+        unavailable=run.unavailable,
+        run={**_facts(run.header), "lanes": run.lanes, "engine_events": list(run.engines)},
+    )
+
+
+def verdict_of(
+    gates: Mapping[str, Gate], invalid: Sequence[str], rule: str
+) -> tuple[RunVerdict, str | None]:
+    """The run's verdict and its reason.
+
+    Under the rule ``reject`` a gate that is undecided does not stop a run, as on the seed
+    arena's pages; under ``decide`` it does, and the run is inconclusive.
+    """
+    if invalid:
+        return "invalid", invalid[0]
+    for verdict, outcome in (("fail", "failed"), ("inconclusive", "inconclusive")):
+        for name, gate in gates.items():
+            if gate.verdict == verdict and (verdict == "fail" or rule == "decide"):
+                return ("failed" if outcome == "failed" else "inconclusive"), (
+                    f"{name}: {gate.sentence}"
+                )
+    return "passed", None
+
+
+def _acceptance(passes: Sequence[PassRecord]) -> float | None:
+    """Tokens per verify step, 1 + Δaccepted/Δdrafts; None where the engine has no counter."""
+    counted = [p.counters for p in passes if p.counters and "drafts" in p.counters]
+    drafts = sum(c["drafts"] for c in counted)
+    return 1 + sum(c["accepted"] for c in counted) / drafts if drafts else None
+
+
+def _workload(run: RunRecord, workload: str) -> WorkloadFigures:
+    passes = [p for p in run.passes if p.workload == workload]
+    tpots = [t for p in passes if (t := median_tpot(p)) is not None]
+    return WorkloadFigures(
+        lanes=passes[0].lanes,
+        lanes_seen={arm: _lanes_seen(run.of(workload, arm)) for arm in ARMS},
+        arms={arm: _arm(run.of(workload, arm)) for arm in ARMS if run.of(workload, arm)},
+        lag_s=max(p.lag["mean"] for p in passes),
+        median_tpot_s=min(tpots, default=0.0),
+        lag_share=max((s for p in passes if (s := lag_share(p)) is not None), default=0.0),
+    )
+
+
+def _lanes_seen(passes: Sequence[PassRecord]) -> float | None:
+    seen = [p.in_flight for p in passes if p.in_flight]
+    samples = sum(s["samples"] for s in seen)
+    return sum(s["mean"] * s["samples"] for s in seen) / samples if samples else None
+
+
+def _arm(passes: Sequence[PassRecord]) -> ArmFigures:
+    plays = [p for one in passes for p in one.measured]
+    turns = [t for p in plays for t in p.turns]
+    good = [t for t in turns if t.error is None]
+    output = sum(t.tokens or 0 for t in good)
+    lane_s = sum(p.lane_s for p in plays if p.outcome == "done")
+    return ArmFigures(
+        passes=len(passes),
+        sessions=len(plays),
+        turns=len(turns),
+        failed_turns=len(turns) - len(good),
+        errors=dict(Counter(t.error[0] for t in turns if t.error)),
+        output_tokens=output,
+        reported_tokens=_sum(t.reported_tokens for t in good),
+        prompt_tokens=_sum(t.prompt_tokens for t in good),
+        cached_tokens=_sum(t.cached_tokens for t in good),
+        count_sources=dict(Counter(t.source or "unknown" for t in good)),
+        cut_at_max_tokens=sum(t.finish_reason == "length" for t in good),
+        converted_results=sum(t.converted_results for t in good),
+        repaired_calls=sum(t.repaired_calls for t in good),
+        resends=sum(t.resends for t in turns),
+        lane_seconds=lane_s,
+        tokens_per_s_per_lane=(
+            sum(p.tokens for p in plays if p.outcome == "done") / lane_s if lane_s else 0.0
+        ),
+        tokens_per_s=_throughput(passes),
+        acceptance=_acceptance(passes),
+        kv_usage_max=_most(p.in_flight.get("kv_usage_max") for p in passes if p.in_flight),
+        preemptions=_sum(p.counters.get("preemptions") for p in passes if p.counters),
+        latencies=latencies(turns),
+    )
+
+
+def _throughput(passes: Sequence[PassRecord]) -> float:
+    """Output tokens per second of all lanes while the measured window was open."""
+    tokens = seconds = 0.0
+    for one in passes:
+        seconds += one.close_s - one.open_s
+        for play in one.plays:
+            for turn in play.turns:
+                total = turn.tokens if turn.tokens is not None else turn.reported_tokens
+                characters = sum(c for _, _, c in turn.arrivals)
+                inside = sum(c for t, _, c in turn.arrivals if one.open_s <= t <= one.close_s)
+                if total and characters:
+                    tokens += total * inside / characters
+    return tokens / seconds if seconds else 0.0
+
+
+def _sum(values: Any) -> Any:
+    known = [v for v in values if v is not None]
+    return sum(known) if known else None
+
+
+def _most(values: Any) -> float | None:
+    return max((v for v in values if v is not None), default=None)
+
+
+def _notes(run: RunRecord) -> list[str]:
+    notes = list(run.notes)
+    arms: tuple[Arm, ...] = ARMS
+    for arm in arms:
+        passes = [p for p in run.passes if p.arm == arm]
+        turns = [t for p in passes for play in p.measured for t in play.turns if t.error is None]
+        usage = sum(t.source == "usage" for t in turns)
+        if usage:
+            notes.append(
+                f"{usage} of {arm}'s {len(turns)} replies are counted by what the engine reports: "
+                f"there was no tokenizer to check it with"
+            )
+        uncounted = sum(t.source is None for t in turns)
+        if uncounted:
+            notes.append(f"{uncounted} of {arm}'s {len(turns)} replies could not be counted")
+        if passes and not any(p.cache_reset or p.salt for p in passes):
+            notes.append(f"{arm}'s prefix cache could be neither emptied nor salted between passes")
+    return notes
+
+
+def _facts(header: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in header.items() if k != "event"}
