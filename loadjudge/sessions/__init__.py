@@ -1,0 +1,1 @@
+"""Sessions: reading, checking, converting, and statistics of a session file."""

@@ -1,0 +1,1 @@
+"""One importer a file: a foreign Document to Sessions, by way of OpenAI messages."""
