@@ -70,6 +70,7 @@ def judge(
 ) -> None:
     """Plays the same sessions on a stock and a candidate engine: how much faster, and is it the
     same model? The API key is read from OPENAI_API_KEY."""
+    headers, extra = _headers(header), _extra(extra_body)
     if resume is not None:
         options, directory = _resumed(resume)
     else:
@@ -96,13 +97,13 @@ def judge(
             dataset_format=dataset_format if dataset else its.dataset_format,
             split=split if not dataset else "given files",
             seed=seed,
-            extra=_extra(extra_body),
+            extra=extra,
             model=its.model,
             insecure=insecure,
             idle_timeout_s=idle_timeout,
         )
         directory = new_directory(output, f"{its.name}-{Path(options.candidate.name).name}")
-    run_and_exit(options, directory, _headers(header), resume=resume is not None, as_json=as_json)
+    run_and_exit(options, directory, headers, resume=resume is not None, as_json=as_json)
 
 
 def run_and_exit(

@@ -40,11 +40,7 @@ def show(evaluation: "Evaluation", directory: Path | None, *, as_json: bool) -> 
     if as_json:
         sys.stdout.buffer.write(evaluation.to_bytes())
         return
-    console = Console()
-    render_terminal(evaluation, console)
-    if directory is not None:
-        console.print(f"record   {directory / 'evaluation.json'}", highlight=False)
-        console.print(f"report   {directory / 'report.html'}", highlight=False)
+    render_terminal(evaluation, Console(), directory)
 
 
 def status_of(evaluation: "Evaluation") -> Status:

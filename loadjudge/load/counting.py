@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 
 from loadjudge.client.http import PlainClient
+from loadjudge.load.together import together
 from loadjudge.record.values import CountSource, PlayRecord, TurnRecord
 from loadjudge.servers.endpoint import Abilities
 
@@ -31,12 +32,9 @@ class Counter:
 
     async def count(self, plays: Sequence[PlayRecord]) -> dict[str, list[Count]]:
         """Counts of each turn of each play, by the play's name."""
-        async with asyncio.TaskGroup() as group:
-            tasks = {
-                play.play: [group.create_task(self._turn(turn)) for turn in play.turns]
-                for play in plays
-            }
-        return {play: [task.result() for task in turns] for play, turns in tasks.items()}
+        counts = await together(self._turn(turn) for play in plays for turn in play.turns)
+        each = iter(counts)
+        return {play.play: [next(each) for _ in play.turns] for play in plays}
 
     async def _turn(self, turn: TurnRecord) -> Count:
         if turn.error is not None:

@@ -11,6 +11,7 @@ from loadjudge.errors import JudgeError, Status
 from loadjudge.load.arm import Arm
 from loadjudge.load.history import History
 from loadjudge.load.task import Task
+from loadjudge.load.together import together
 from loadjudge.record.log import Event
 from loadjudge.sessions.model import Session
 from loadjudge.sessions.shipped import Text
@@ -61,9 +62,7 @@ async def read_texts(stock: Arm, candidate: Arm, texts: Sequence[Text], append: 
         ids = await stock.http.tokenize(stock.abilities.model, text=text.text)
         room = stock.abilities.max_model_len
         ids = (ids or ())[: room - 1 if room else None]
-        async with asyncio.TaskGroup() as group:
-            for arm in (stock, candidate):
-                group.create_task(one(arm, text, ids))
+        await together(one(arm, text, ids) for arm in (stock, candidate))
 
 
 def _logprobs(ids: Sequence[int], entries: Sequence[Any], arm: Arm) -> list[float]:
@@ -87,9 +86,10 @@ async def read_greedy(
     """Logs temperature-0 replies to the sessions' first turns: stock twice, for the baseline."""
     for arm, round in ((stock, 0), (candidate, 0), (stock, 1)):
         gate = asyncio.Semaphore(_AT_ONCE)
-        async with arm.load_client() as client, asyncio.TaskGroup() as group:
-            for session in sessions:
-                group.create_task(_greedy(arm, round, session, task, client, gate, append))
+        async with arm.load_client() as client:
+            await together(
+                _greedy(arm, round, session, task, client, gate, append) for session in sessions
+            )
 
 
 async def _greedy(

@@ -1,0 +1,5 @@
+"""``python -m loadjudge``."""
+
+from loadjudge.cli import main
+
+main()
