@@ -1,0 +1,1 @@
+"""Agent scenarios (the TOML files here) and the tools they call (tools.py)."""
