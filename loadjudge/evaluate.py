@@ -33,9 +33,7 @@ def evaluate(run: RunRecord) -> Evaluation:
         for w in run.workloads
         if run.of(w, "candidate") and run.of(w, "stock")
     }
-    playable = {
-        w: p for w, p in paired.items() if p.stock.seconds.sum(1).all() and p.stock.tokens.sum()
-    }
+    playable = {w: p for w, p in paired.items() if p.playable}
     figures = speed(playable, seed) if playable else None
     memory_gate, memory_figure = memory.check(run, limits.memory_slack_mib)
     fidelity_gate, fidelity_figure = fidelity.check(run, limits.fidelity_ceiling)
@@ -52,7 +50,7 @@ def evaluate(run: RunRecord) -> Evaluation:
         why = run.died["sentence"].splitlines()[0] if run.died else "it was interrupted"
         invalid.insert(0, f"the run is not complete: {why}")
     elif len(playable) < len(paired):
-        invalid.append("a pass has no measured session that both arms finished")
+        invalid.append("a pass has no measured session that both arms finished and that counts")
     verdict, reason = verdict_of(gates, invalid, rule)
     specscore = figures.specscore if figures else None
     score = None if invalid or specscore is None else 0.0 if verdict == "failed" else specscore
@@ -104,7 +102,9 @@ def verdict_of(
 
 def _acceptance(passes: Sequence[PassRecord]) -> float | None:
     """Tokens per verify step, 1 + Δaccepted/Δdrafts; None where the engine has no counter."""
-    counted = [p.counters for p in passes if p.counters and "drafts" in p.counters]
+    counted = [
+        p.counters for p in passes if p.counters and p.counters.keys() >= {"drafts", "accepted"}
+    ]
     drafts = sum(c["drafts"] for c in counted)
     return 1 + sum(c["accepted"] for c in counted) / drafts if drafts else None
 

@@ -126,8 +126,8 @@ def play(options: "Options", directory: Path, headers: dict[str, str], *, resume
 
     from loadjudge.cli.outcome import write_outcome
     from loadjudge.client.loop import run
+    from loadjudge.judge import Judge
     from loadjudge.load.arm import Access
-    from loadjudge.load.judge import Judge
     from loadjudge.load.live import LiveTable, PlainLines
 
     access = Access.from_environment(headers, options.insecure, options.idle_timeout_s)

@@ -13,7 +13,7 @@ def check(run: RunRecord, ceiling: float | None) -> tuple[Gate, float | None]:
         return not_available(run.unavailable["fidelity"]), None
     stock = {t.id: t for t in run.texts if t.arm == "stock"}
     candidate = {t.id: t for t in run.texts if t.arm == "candidate"}
-    both = [i for i in stock if i in candidate]
+    both = [i for i in stock if i in candidate and stock[i].logprobs]
     if not both:
         return not_available("no fixed text was read on both arms"), None
     differences = np.concatenate(

@@ -3,7 +3,7 @@
 A candidate that ends its replies early is quick for nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -22,12 +22,13 @@ from loadjudge.score.bootstrap import (
 def length_ratio(
     candidate: Sequence[PassRecord], stock: Sequence[PassRecord], seed: int
 ) -> LengthRatio | None:
-    """Ratio of mean reply tokens with its 95 % interval over sessions, on the log scale."""
-    sessions = sorted({p.session for one in (*candidate, *stock) for p in one.measured})
-    if not sessions:
-        return None
-    tokens_c, turns_c = _sums(candidate, sessions)
-    tokens_s, turns_s = _sums(stock, sessions)
+    """Ratio of mean reply tokens with its 95 % interval over sessions, on the log scale.
+
+    Over the sessions that both arms have replies of.
+    """
+    arms = (candidate, stock)
+    sessions = sorted(_counted(candidate) & _counted(stock))
+    (tokens_c, turns_c), (tokens_s, turns_s) = (_sums(arm, sessions) for arm in arms)
     if not tokens_c.sum() or not tokens_s.sum():
         return None
     weights = session_weights({"": sessions}, seed)[""]
@@ -46,15 +47,27 @@ def length_ratio(
     )
 
 
-def _sums(passes: Sequence[PassRecord], sessions: list[str]) -> tuple[Floats, Floats]:
-    column = {s: i for i, s in enumerate(sessions)}
-    tokens, turns = np.zeros(len(sessions)), np.zeros(len(sessions))
+def _replies(passes: Sequence[PassRecord]) -> Iterator[tuple[str, int]]:
+    """The session and the tokens of each measured reply that was counted."""
     for one in passes:
         for play in one.measured:
             for turn in play.turns:
                 if turn.error is None and turn.tokens is not None:
-                    tokens[column[play.session]] += turn.tokens
-                    turns[column[play.session]] += 1
+                    yield play.session, turn.tokens
+
+
+def _counted(passes: Sequence[PassRecord]) -> set[str]:
+    return {session for session, _ in _replies(passes)}
+
+
+def _sums(passes: Sequence[PassRecord], sessions: list[str]) -> tuple[Floats, Floats]:
+    """Tokens and number of the replies of each session. [sessions] each"""
+    column = {s: i for i, s in enumerate(sessions)}
+    tokens, turns = np.zeros(len(sessions)), np.zeros(len(sessions))
+    for session, n in _replies(passes):
+        if session in column:
+            tokens[column[session]] += n
+            turns[column[session]] += 1
     return tokens, turns
 
 

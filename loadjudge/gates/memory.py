@@ -12,6 +12,9 @@ def check(run: RunRecord, slack_mib: float | None) -> tuple[Gate, Memory | None]
         missing = "stock" if "stock" not in peaks else "candidate"
         return not_available(f"the {missing} engine's processes are not this run's to see"), None
     stock, candidate = peaks["stock"], peaks["candidate"]
+    if stock.kind != candidate.kind:
+        kinds = f"stock's is of kind {stock.kind}, the candidate's {candidate.kind}"
+        return not_available(f"the arms' peaks can't be compared: {kinds}"), None
     kind = "device" if candidate.kind == "device" else "resident"
     if slack_mib is None:
         sentence = (

@@ -1,5 +1,7 @@
 """Three-valued verdicts from an interval and its bounds. Pure."""
 
+import math
+
 from loadjudge.record.evaluation import Gate, GateVerdict
 
 
@@ -18,11 +20,12 @@ def missing_tokens(
     """About how many more tokens would decide an inconclusive gate.
 
     The interval shrinks with the root of the tokens; it is decided when its half width is the
-    figure's distance to the nearer bound. None where the figure lies on the bound.
+    figure's distance to the nearer bound. None where the figure lies on the bound, and where no
+    interval is known.
     """
     half = max(high - figure, figure - low)
     distance = min(abs(figure - bound_low), abs(figure - bound_high))
-    if distance <= 0 or half <= distance:
+    if distance <= 0 or half <= distance or not math.isfinite(half):
         return None
     return round(tokens * ((half / distance) ** 2 - 1))
 

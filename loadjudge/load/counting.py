@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 
 from loadjudge.client.http import PlainClient
+from loadjudge.errors import JudgeError
 from loadjudge.load.together import together
 from loadjudge.record.values import CountSource, PlayRecord, TurnRecord
 from loadjudge.servers.endpoint import Abilities
@@ -28,7 +29,6 @@ class Counter:
         self._stock = stock
         self._abilities = abilities
         self._gate = asyncio.Semaphore(_AT_ONCE)
-        self._known: dict[tuple[int, ...], str] = {}
 
     async def count(self, plays: Sequence[PlayRecord]) -> dict[str, list[Count]]:
         """Counts of each turn of each play, by the play's name."""
@@ -42,7 +42,7 @@ class Counter:
         async with self._gate:
             ids = turn.token_ids
             if ids is not None and self._abilities.detokenize:
-                text = await self._stock.detokenize(self._abilities.model, ids) if ids else ""
+                text = await self._decoded(ids)
                 if text is not None and decodes_to(text, turn):
                     return len(ids), "ids"
             if self._abilities.tokenize:
@@ -56,6 +56,17 @@ class Counter:
         if turn.reported_tokens is not None:
             return turn.reported_tokens, "usage"
         return None, None
+
+    async def _decoded(self, ids: Sequence[int]) -> str | None:
+        """Their text; None where the stock engine can't decode them.
+
+        They are the candidate's word: ids that no vocabulary holds make no trusted count, and
+        are no reason to give the run up.
+        """
+        try:
+            return await self._stock.detokenize(self._abilities.model, ids)
+        except JudgeError:
+            return None
 
 
 def spoken(turn: TurnRecord) -> str:

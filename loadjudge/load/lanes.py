@@ -107,6 +107,7 @@ class Lanes:
         self._progress = progress
         self._opened = asyncio.Event()
         self._start_ns = 0
+        self._open_s = 0.0
         self._all_closed = asyncio.Event()
         self._failures_in_a_row = 0
         progress.measured = len(measured)
@@ -121,7 +122,6 @@ class Lanes:
         try:
             await asyncio.wait([closed, *lanes], return_when=asyncio.FIRST_COMPLETED)
             close_s = self._now_s()
-            open_s = await opener
         finally:
             for task in (opener, closed, *lanes):
                 task.cancel()
@@ -129,17 +129,17 @@ class Lanes:
         for result in results:
             if isinstance(result, Exception):
                 raise result
-        return Played(open_s, close_s)
+        return Played(self._open_s, close_s)
 
     @property
     def measuring(self) -> bool:
         """The ramp is over and a measured session is open."""
         return self._opened.is_set() and not self._all_closed.is_set()
 
-    async def _open_list(self) -> float:
+    async def _open_list(self) -> None:
         await asyncio.sleep(self._ramp_s)
+        self._open_s = self._now_s()
         self._opened.set()
-        return self._now_s()
 
     async def _lane(self, lane: int) -> None:
         if self._lanes > 1:

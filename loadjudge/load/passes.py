@@ -226,7 +226,11 @@ def _ramp_s(task: Task, workload: str, lanes: int) -> float:
 
 
 async def _counters(arm: Arm) -> Counters | None:
-    text = await arm.http.metrics_text()
+    """A scrape; None where the endpoint gives none, or refuses it as a gateway may."""
+    try:
+        text = await arm.http.metrics_text()
+    except JudgeError:
+        return None
     return None if text is None else counters(FAMILIES[arm.abilities.family], text)
 
 

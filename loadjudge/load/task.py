@@ -63,7 +63,7 @@ class Task(Table):
     stock: str | None = None  # engine directory or URL
     sessions: dict[str, list[str]]  # split → session files
     dataset_format: str = "auto"
-    workloads: dict[str, WorkloadTable]
+    workloads: dict[str, WorkloadTable] = Field(min_length=1)
     sampling: SamplingTable = SamplingTable()
     history: HistoryPolicy = "own"
     keep_reasoning: bool = True  # reasoning goes back into the history
@@ -97,7 +97,7 @@ def read_task(path: Path) -> Task:
     except (OSError, UnicodeDecodeError) as e:
         raise JudgeError(f"{path} can't be read: {e}") from None
     try:
-        return Task.model_validate({"name": path.parent.name, **table})
+        return Task.model_validate({"name": path.resolve().parent.name, **table})
     except ValidationError as e:
         first = e.errors()[0]
         key = ".".join(map(str, first["loc"]))

@@ -5,9 +5,14 @@ keeps how many ids the two share and the rest only: a session's ids grow linearl
 quadratically, with its turns.
 """
 
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
-from loadjudge.record.values import PlayRecord, TurnRecord
+import numpy as np
+
+from loadjudge.record.prompt import PromptIds
+from loadjudge.record.values import PlayRecord, ScoredReply, Terms, TurnRecord
 
 
 def play_event(play: PlayRecord) -> dict[str, Any]:
@@ -17,7 +22,7 @@ def play_event(play: PlayRecord) -> dict[str, Any]:
     for turn in play.turns:
         event = _turn_event(turn, before)
         turns.append(event)
-        before = (turn.prompt_ids or ()) + (turn.token_ids or ())
+        before = (*(turn.prompt_ids or ()), *(turn.token_ids or ()))
     return {
         "session": play.session,
         "play": play.play,
@@ -32,8 +37,9 @@ def play_event(play: PlayRecord) -> dict[str, Any]:
 def _turn_event(turn: TurnRecord, before: tuple[int, ...]) -> dict[str, Any]:
     prompt: dict[str, Any] | None = None
     if turn.prompt_ids is not None:
-        shared = _shared(before, turn.prompt_ids)
-        prompt = {"shared": shared, "ids": turn.prompt_ids[shared:]}
+        ids = tuple(turn.prompt_ids)
+        shared = _shared(before, ids)
+        prompt = {"shared": shared, "ids": ids[shared:]}
     return {
         "index": turn.index,
         "scheduled_s": turn.scheduled_s,
@@ -71,19 +77,20 @@ def _shared(a: tuple[int, ...], b: tuple[int, ...]) -> int:
 def play_from_event(event: dict[str, Any], counts: list[list[Any]] | None) -> PlayRecord:
     """The play of an event; ``counts`` holds (tokens, source) for each of its turns."""
     turns: list[TurnRecord] = []
-    before: tuple[int, ...] = ()
+    before: Sequence[int] = ()
+    reply: tuple[int, ...] = ()
     for i, values in enumerate(event["turns"]):
         tokens, source = counts[i] if counts else (None, None)
         prompt = values["prompt_ids"]
         prompt_ids = None
         if prompt is not None:
-            prompt_ids = before[: prompt["shared"]] + tuple(prompt["ids"])
-        token_ids = _tuple(values["token_ids"])
+            prompt_ids = PromptIds(before, reply, prompt["shared"], prompt["ids"])
+        token_ids = None if values["token_ids"] is None else tuple(values["token_ids"])
         turns.append(
             TurnRecord(
                 **{
                     **values,
-                    "arrivals": tuple((t, n, c) for t, n, c in values["arrivals"]),
+                    "arrivals": tuple(map(tuple, values["arrivals"])),
                     "tool_calls": tuple(values["tool_calls"]),
                     "token_ids": token_ids,
                     "prompt_ids": prompt_ids,
@@ -93,7 +100,7 @@ def play_from_event(event: dict[str, Any], counts: list[list[Any]] | None) -> Pl
                 }
             )
         )
-        before = (prompt_ids or ()) + (token_ids or ())
+        before, reply = prompt_ids or (), token_ids or ()
     return PlayRecord(
         session=event["session"],
         play=event["play"],
@@ -105,5 +112,20 @@ def play_from_event(event: dict[str, Any], counts: list[list[Any]] | None) -> Pl
     )
 
 
-def _tuple(ids: list[int] | None) -> tuple[int, ...] | None:
-    return None if ids is None else tuple(ids)
+def scored_event(scored: ScoredReply) -> dict[str, Any]:
+    """A scored reply as an event. Seven digits are kept: far below any sampling error."""
+    return {
+        "event": "scored",
+        **{f.name: getattr(scored, f.name) for f in fields(ScoredReply) if f.name != "terms"},
+        "terms": {
+            f.name: [float(f"{x:.7g}") for x in getattr(scored.terms, f.name)]
+            for f in fields(Terms)
+        },
+    }
+
+
+def scored_from_event(event: dict[str, Any]) -> ScoredReply:
+    return ScoredReply(
+        **{f.name: event[f.name] for f in fields(ScoredReply) if f.name != "terms"},
+        terms=Terms(**{k: np.asarray(v, np.float64) for k, v in event["terms"].items()}),
+    )

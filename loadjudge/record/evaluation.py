@@ -139,9 +139,9 @@ class ArmFigures(Model):
     failed_turns: int
     errors: dict[str, int]
     output_tokens: int
-    reported_tokens: int | None
-    prompt_tokens: int | None
-    cached_tokens: int | None
+    reported_tokens: int | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
     count_sources: dict[str, int]
     cut_at_max_tokens: int
     converted_results: int
@@ -150,9 +150,9 @@ class ArmFigures(Model):
     lane_seconds: float
     tokens_per_s_per_lane: float
     tokens_per_s: float  # over the measured windows, all lanes, fillers included
-    acceptance: float | None
-    kv_usage_max: float | None
-    preemptions: float | None
+    acceptance: float | None = None
+    kv_usage_max: float | None = None
+    preemptions: float | None = None
     latencies: dict[str, Latency]  # ttft, ttfot, itl, tpot, e2el, queue
 
 

@@ -1,12 +1,22 @@
 """A run read back from its log."""
 
+import contextlib
+import gc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from loadjudge.errors import JudgeError, Status
-from loadjudge.record.codec import play_from_event
+from loadjudge.record.codec import play_from_event, scored_from_event
 from loadjudge.record.log import Event, read_events
-from loadjudge.record.values import FixedText, GreedyReply, MemoryPeak, PassRecord, RunRecord
+from loadjudge.record.values import (
+    FixedText,
+    GreedyReply,
+    MemoryPeak,
+    PassRecord,
+    RunRecord,
+    ScoredReply,
+)
 
 
 def read_run(directory: Path) -> RunRecord:
@@ -14,13 +24,38 @@ def read_run(directory: Path) -> RunRecord:
 
     A pass counts from its end event on: what an unfinished pass played is passed over, because
     a pass is the unit of timing and ``--resume`` plays it again whole. A pass can end once.
+    Raises JudgeError where there is no run, or its log is not as it should be.
     """
+    try:
+        with _collector_off():
+            return _read(directory)
+    except (KeyError, TypeError, ValueError, IndexError) as e:
+        raise JudgeError(
+            f"{directory}: the log is not as a judge writes it: {type(e).__name__}: {e}"
+        ) from None
+
+
+@contextlib.contextmanager
+def _collector_off() -> Iterator[None]:
+    """No garbage collection meanwhile. A log becomes millions of small values and no garbage;
+    going through them again and again took half of the time that reading took."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _read(directory: Path) -> RunRecord:
     header: Event | None = None
     plays: dict[int, list[Event]] = {}
     starts: dict[int, Event] = {}
     passes: dict[tuple[str, int], PassRecord] = {}
     texts: dict[tuple[str, str], FixedText] = {}
     greedy: dict[tuple[str, int, str], GreedyReply] = {}
+    scored: dict[tuple[str, str, int, str, int], ScoredReply] = {}
     memory: dict[str, MemoryPeak] = {}
     engines: list[Event] = []
     notes: dict[str, None] = {}
@@ -39,13 +74,13 @@ def read_run(directory: Path) -> RunRecord:
                 plays[event["attempt"]].append(event)
             case "pass_end":
                 attempt = event["attempt"]
-                ended = _pass(starts[attempt], plays.pop(attempt), event)
-                key = (ended.workload, ended.slot)
+                start = starts[attempt]
+                key = (start["workload"], start["slot"])
                 if key in passes:
                     raise JudgeError(
                         f"{directory}: pass {key[1]} of {key[0]} ends twice in the log", Status.RUN
                     )
-                passes[key] = ended
+                passes[key] = _pass(start, plays.pop(attempt), event)
             case "text":
                 text = FixedText(
                     arm=event["arm"],
@@ -63,6 +98,9 @@ def read_run(directory: Path) -> RunRecord:
                     token_ids=None if event["token_ids"] is None else tuple(event["token_ids"]),
                 )
                 greedy[reply.arm, reply.round, reply.session] = reply
+            case "scored":
+                one = scored_from_event(event)
+                scored[one.arm, one.workload, one.number, one.play, one.turn] = one
             case "memory":
                 before = memory.get(event["arm"])
                 peak = max(event["peak_mib"], before.peak_mib if before else 0.0)
@@ -92,6 +130,7 @@ def read_run(directory: Path) -> RunRecord:
         passes=tuple(passes.values()),
         texts=tuple(texts.values()),
         greedy=tuple(greedy.values()),
+        scored=tuple(scored.values()),
         memory=tuple(memory.values()),
         engines=tuple(engines),
         notes=tuple(notes),

@@ -3,9 +3,13 @@
 Times are seconds from the start of the pass, on the monotonic clock of the client.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Arm = Literal["stock", "candidate"]
 ARMS: tuple[Arm, Arm] = ("stock", "candidate")
 CountSource = Literal["ids", "tokenizer", "usage"]
@@ -35,7 +39,7 @@ class TurnRecord:
     reasoning: str
     tool_calls: tuple[dict[str, str], ...]
     token_ids: tuple[int, ...] | None
-    prompt_ids: tuple[int, ...] | None
+    prompt_ids: Sequence[int] | None  # a tuple; read from a log, record.prompt.PromptIds
     error: tuple[str, str] | None
     converted_results: int  # tool results sent as user messages: the model had made no such call
     repaired_calls: int  # the model's own calls whose arguments were no JSON object
@@ -73,9 +77,15 @@ class PlayRecord:
 
     @property
     def lane_s(self) -> float:
-        """Lane time D in seconds: first turn sent to last token, scripted waits excluded."""
-        ends = [t.last_s for t in self.turns if t.last_s is not None]
-        return ends[-1] - self.turns[0].sent_s - self.waited_s if ends else 0.0
+        """Lane time D in seconds: first turn sent to last token, scripted waits excluded.
+
+        A last turn that brought no token ends with its body: it took the lane's time too.
+        """
+        if not self.turns:
+            return 0.0
+        last = self.turns[-1]
+        end = last.done_s if last.last_s is None else last.last_s
+        return end - self.turns[0].sent_s - self.waited_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +134,39 @@ class GreedyReply:
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """What the target says of each token of one reply: arrays of the reply's length.
+
+    p is the target's raw distribution given the reply's own history, q the sampling
+    distribution that follows from p and the request. Design: statistics, section 2.
+    """
+
+    logp: Floats  # log p(y), nats
+    expected: Floats  # Σ q log p, nats: what logp is in the mean if y is drawn from q
+    variance: Floats  # Var_q(log p), nats²
+    is_first: Floats  # 1 where y is the target's first choice
+    q_first: Floats  # q(first choice)
+    is_end: Floats  # 1 where y ends the reply
+    q_end: Floats  # q(end tokens)
+    q: Floats  # q(y); 0 is outside the support
+    above: Floats  # mass of q ranked above y
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredReply:
+    """A timed reply as the target in the judge's hands scored it."""
+
+    arm: Arm
+    workload: str
+    number: int  # pass
+    session: str
+    play: str
+    turn: int
+    terms: Terms
+    exact: bool  # q is exact: no more of the distribution was needed than was to be had
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryPeak:
     """Peak memory of an arm's processes over the run, in MiB."""
 
@@ -147,6 +190,7 @@ class RunRecord:
     unavailable: dict[str, str]  # gate or figure → why it can't be had on this endpoint
     complete: bool  # every planned pass and check is there
     died: dict[str, Any] | None  # the event that ended a failed run
+    scored: tuple[ScoredReply, ...] = ()
 
     def of(self, workload: str, arm: Arm) -> tuple[PassRecord, ...]:
         return tuple(p for p in self.passes if p.workload == workload and p.arm == arm)

@@ -15,6 +15,7 @@ Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 RESAMPLES = 2000
 LEVEL = 0.95
+_ROUNDING = 1e-12  # sessions that differ by no more on the log scale all say the same
 
 
 def session_weights(
@@ -77,6 +78,8 @@ def interval(
     """
     if clusters < 2 or not np.isfinite(centre):
         return -np.inf, np.inf
+    if se < _ROUNDING:
+        return centre, centre
     if clusters < 4:
         reach = float(stats.t.ppf(0.5 + level / 2, clusters - 1))
     else:

@@ -34,12 +34,12 @@ def inter_token(turn: TurnRecord) -> tuple[list[float], list[float]]:
     if tokens is None:
         return [], []
     gaps, weights = [], []
-    for (before, _, _), (now, _, _), k in zip(
-        turn.arrivals, turn.arrivals[1:], tokens[1:], strict=False
-    ):
-        if k > 0:
+    before = turn.arrivals[0][0]
+    for (now, _, _), k in zip(turn.arrivals[1:], tokens[1:], strict=True):
+        if k > 0:  # a read without tokens only makes the next one's gap longer
             gaps.append((now - before) / k)
             weights.append(k)
+            before = now
     return gaps, weights
 
 
@@ -111,7 +111,8 @@ def rank_interval(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
     """Ranks (1-based) of the order statistics that bracket the q-quantile of n samples.
 
     The number of samples below the true quantile is Binomial(n, q), so the samples of these
-    ranks hold it between them at the level, whatever the distribution.
+    ranks hold it between them at the level, whatever the distribution. Where the samples are
+    too few for that (fewer than 368 for p99 at 95 %), the interval ends at the last of them.
     """
     low = int(stats.binom.ppf(0.5 - level / 2, n, q))
     high = int(stats.binom.ppf(0.5 + level / 2, n, q)) + 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from loadjudge.record.evaluation import Control, Pooled, Ratio, SpecScoreInterval
-from loadjudge.record.values import PassRecord
+from loadjudge.record.values import PassRecord, PlayRecord
 from loadjudge.score.bootstrap import (
     Floats,
     interval,
@@ -29,10 +29,6 @@ class Plays:
         total: Floats = self.tokens.sum(1) / self.seconds.sum(1)
         return total
 
-    def take(self, passes: Sequence[int]) -> "Plays":
-        index = list(passes)
-        return Plays(self.sessions, self.tokens[index], self.seconds[index])
-
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -40,6 +36,12 @@ class Pair:
 
     candidate: Plays
     stock: Plays
+
+    @property
+    def playable(self) -> bool:
+        """Whether each pass has tokens and time on both arms, so that it has a ratio."""
+        sums = [a.sum(1) for p in (self.candidate, self.stock) for a in (p.tokens, p.seconds)]
+        return bool(np.all(sums))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,35 +54,45 @@ class Speed:
     interval: SpecScoreInterval
 
 
-def plays_of(passes: Sequence[PassRecord], sessions: Sequence[str]) -> Plays:
-    """The measured plays of passes as arrays; plays of one session in a pass add up.
+def counted(one: PassRecord) -> dict[str, PlayRecord]:
+    """The measured plays of a pass that count, by name: played to the end, each reply counted.
 
-    A session that failed or was cut in a pass counts nothing there: no tokens and no time.
+    A play with a reply of unknown length would bring its time and not its tokens.
     """
-    column = {s: i for i, s in enumerate(sessions)}
-    tokens = np.zeros((len(passes), len(sessions)))
-    seconds = np.zeros_like(tokens)
-    for row, one in enumerate(passes):
-        for play in one.measured:
-            if play.outcome == "done":
-                tokens[row, column[play.session]] += play.tokens
-                seconds[row, column[play.session]] += play.lane_s
-    return Plays(tuple(sessions), tokens, seconds)
+    return {
+        p.play: p
+        for p in one.measured
+        if p.outcome == "done" and all(t.tokens is not None for t in p.turns)
+    }
 
 
 def pair(candidate: Sequence[PassRecord], stock: Sequence[PassRecord]) -> Pair:
     """Pass p of one arm beside pass p of the other.
 
-    A session that one arm lost in a pass is left out of that pass on the other arm too.
+    A play that one arm lost in a pass is left out of that pass on the other arm too; a session
+    that so has none left is no cluster.
     """
-    n = min(len(candidate), len(stock))
-    sessions = sorted({p.session for one in (*candidate, *stock) for p in one.measured})
-    c, s = plays_of(candidate[:n], sessions), plays_of(stock[:n], sessions)
-    both = (c.seconds > 0) & (s.seconds > 0)
+    couples = []
+    for one, other in zip(candidate, stock, strict=False):
+        c, s = counted(one), counted(other)
+        couples.append([(c[name], s[name]) for name in c if name in s])
+    sessions = sorted({c.session for couple in couples for c, _ in couple})
     return Pair(
-        Plays(c.sessions, c.tokens * both, c.seconds * both),
-        Plays(s.sessions, s.tokens * both, s.seconds * both),
+        _plays([[c for c, _ in couple] for couple in couples], sessions),
+        _plays([[s for _, s in couple] for couple in couples], sessions),
     )
+
+
+def _plays(passes: Sequence[Sequence[PlayRecord]], sessions: Sequence[str]) -> Plays:
+    """The plays of passes as arrays; plays of one session in a pass add up."""
+    column = {s: i for i, s in enumerate(sessions)}
+    tokens = np.zeros((len(passes), len(sessions)))
+    seconds = np.zeros_like(tokens)
+    for row, plays in enumerate(passes):
+        for play in plays:
+            tokens[row, column[play.session]] += play.tokens
+            seconds[row, column[play.session]] += play.lane_s
+    return Plays(tuple(sessions), tokens, seconds)
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -163,28 +175,29 @@ def _mean_interval(
 
 
 def control(stock: Mapping[str, Sequence[PassRecord]], seed: int) -> Control | None:
-    """The A/A control: the stock passes of a run, every second one against its neighbours.
+    """The A/A control: the stock passes of a run, every second one over each of its neighbours.
 
-    With the three of S C C S S C the second stands against the first and the third, so a
-    steady drift of the machine cancels as it does in the A/B. None where a workload has fewer
-    than two stock passes.
+    Of S C C S S C, whose stock passes hold the places 0, 3 and 4, the second is divided by the
+    first and by the third. A steady drift of d a place then shows as d in the control's ratio,
+    just what it leaves in the A/B's (pairs d, −d, d), and does not cancel wholly in either; with
+    an even number of passes it does in the A/B. None where a workload has fewer than two stock
+    passes, or a pass no play that its neighbour finished too.
     """
-    if not stock or any(len(passes) < 2 for passes in stock.values()):
-        return None
     pairs: dict[str, Pair] = {}
-    ratios: dict[str, Ratio] = {}
     for workload, passes in stock.items():
-        sessions = sorted({p.session for one in passes for p in one.measured})
-        plays = plays_of(passes, sessions)
-        rates = plays.rate()
         odd = range(1, len(passes), 2)
         neighbours = [(i, j) for i in odd for j in (i - 1, i + 1) if j < len(passes)]
-        ratios[workload] = pass_ratio([float(rates[i] / rates[j]) for i, j in neighbours])
-        pairs[workload] = Pair(plays.take(odd), plays.take(range(0, len(passes), 2)))
+        pairs[workload] = pair(
+            [passes[i] for i, _ in neighbours], [passes[j] for _, j in neighbours]
+        )
+        if not neighbours or not pairs[workload].playable:
+            return None
+    if not pairs:
+        return None
     figures = speed(pairs, seed)
     specscore = geometric_mean([p.ratio for p in figures.pooled.values()])
     return Control(
-        ratios=ratios,
+        ratios=figures.ratios,
         pooled=figures.pooled,
         specscore=SpecScoreInterval(
             specscore=specscore, low=figures.interval.low, high=figures.interval.high

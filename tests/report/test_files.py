@@ -24,7 +24,7 @@ def test_a_report_that_fails_leaves_the_old_one(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "replace", full)
+    monkeypatch.setattr("os.replace", full)
     with pytest.raises(JudgeError, match="no space left"):
         files.write_report(tmp_path, evaluation, None)
     assert path.read_text() == "old"
