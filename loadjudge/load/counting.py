@@ -77,13 +77,18 @@ def spoken(turn: TurnRecord) -> str:
 
 def decodes_to(text: str, turn: TurnRecord) -> bool:
     """Whether the decoded ids are what was served: every piece is in the text, in order, and
-    little else is. A reply of content alone may differ by special tokens and blanks only."""
-    rest = text
-    pieces = [turn.reasoning.strip(), turn.content.strip(), *(c["name"] for c in turn.tool_calls)]
-    for piece in pieces:
-        if piece not in rest:
+    little else is. Blanks are something else: ids that add nothing to what was served would be
+    tokens for free."""
+    at = beside = 0
+    for piece in (turn.reasoning, turn.content, *(c["name"] for c in turn.tool_calls)):
+        if text.find(piece, at) < 0:
+            piece = piece.strip()  # a decoder may drop the blank that a reply begins with
+        found = text.find(piece, at)
+        if found < 0:
             return False
-        rest = rest.replace(piece, "", 1)
+        beside += found - at
+        at = found + len(piece)
+    beside += len(text) - at
     arguments = sum(len(c["arguments"]) for c in turn.tool_calls)
     channels = 1 + bool(turn.reasoning) + len(turn.tool_calls)
-    return len(rest.strip()) <= arguments + _MARKUP_CHARACTERS * channels
+    return beside <= arguments + _MARKUP_CHARACTERS * channels

@@ -105,7 +105,7 @@ class Lanes:
         self._ramp_s = ramp_s
         self._on_play = on_play
         self._progress = progress
-        self._opened = asyncio.Event()
+        self.opened = asyncio.Event()  # the ramp is over
         self._start_ns = 0
         self._open_s = 0.0
         self._all_closed = asyncio.Event()
@@ -134,21 +134,21 @@ class Lanes:
     @property
     def measuring(self) -> bool:
         """The ramp is over and a measured session is open."""
-        return self._opened.is_set() and not self._all_closed.is_set()
+        return self.opened.is_set() and not self._all_closed.is_set()
 
     async def _open_list(self) -> None:
         await asyncio.sleep(self._ramp_s)
         self._open_s = self._now_s()
-        self._opened.set()
+        self.opened.set()
 
     async def _lane(self, lane: int) -> None:
         if self._lanes > 1:
             await asyncio.sleep(self._ramp_s * lane / self._lanes)
             await self._play(self._ramp[lane], lane)
         else:  # one lane has nobody to fall out of step with
-            await self._opened.wait()
+            await self.opened.wait()
         while True:
-            measured = self._opened.is_set() and self._waiting
+            measured = self.opened.is_set() and self._waiting
             await self._play(self._waiting.popleft() if measured else next(self._fillers), lane)
 
     async def _play(self, plan: PlayPlan, lane: int) -> None:
