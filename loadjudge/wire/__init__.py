@@ -1,0 +1,1 @@
+"""The OpenAI chat protocol without I/O: byte strings in, values out."""
