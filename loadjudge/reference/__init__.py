@@ -1,0 +1,8 @@
+"""The embedded engine: an exact small language model behind vLLM's HTTP surface.
+
+From text to tokens: ``tokenizer``, ``chat`` (the template, both ways), ``corpus``. What is true of
+the next token: ``ngram``, ``history``, ``model``, ``store``. What is drawn: ``sampling``,
+``speculate``. When: ``cost``, ``kv``, ``scheduler``, ``timer``, ``engine``. How it is served:
+``schema``, ``generation``, ``replies``, ``logprobs``, ``metrics``, ``inflight``, ``server``. What a
+judge should find: ``truth``.
+"""
