@@ -22,6 +22,7 @@ from loadjudge.load.passes import (
 )
 from loadjudge.load.plan import PassPlan, choose, schedule
 from loadjudge.load.scoreboard import Scoreboard
+from loadjudge.load.together import together
 from loadjudge.random import generator
 from loadjudge.record.log import RunLog, read_events
 from loadjudge.record.run import read_run
@@ -42,7 +43,9 @@ class Judge:
         self._directory = directory
         self._watcher = watcher
         self._resume = resume
-        self._sessions = load_sessions(options.session_files, options.dataset_format)
+        self._sessions = load_sessions(
+            options.session_files, options.dataset_format, options.task.max_turns
+        )
         self._chosen = choose(
             self._sessions, {w: t.sessions for w, t in self._task.workloads.items()}, options.seed
         )
@@ -101,8 +104,8 @@ class Judge:
         arms = (self._stock, self._candidate)
         try:
             self._board.phase("starting the engines")
-            for arm in arms:
-                seconds = await arm.start()
+            ready = await together(arm.start() for arm in arms)
+            for arm, seconds in zip(arms, ready, strict=True):
                 self._log.append(
                     {
                         "event": "engine",

@@ -23,8 +23,8 @@ def demo(
     task = find_task("demo")
     options = Options(
         task=task,
-        stock=find_engine(task.stock or "servers/reference/stock"),
-        candidate=find_engine("servers/reference/ngram"),
+        stock=find_engine(task.stock or "servers/demo/stock"),
+        candidate=find_engine("servers/demo/ngram"),
         session_files=session_files(task, "dev"),
         dataset_format=task.dataset_format,
         split="dev",

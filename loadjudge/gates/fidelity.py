@@ -25,17 +25,20 @@ def check(run: RunRecord, ceiling: float | None) -> tuple[Gate, float | None]:
         f"the log-probabilities of {differences.size:,} tokens of {len(both)} fixed texts differ "
         f"by {figure:.2g} nats in the mean (most in {worst})"
     )
+    return judge(figure, ceiling, measured), figure
+
+
+def judge(figure: float, ceiling: float | None, measured: str) -> Gate:
+    """The gate from its figure; ``measured`` says it in words."""
     if ceiling is None:
         sentence = f"{measured}; this task sets no limit"
-        return Gate(verdict="n/a", sentence=sentence, figure=figure), figure
-    ok = figure <= ceiling
-    gate = Gate(
-        verdict="pass" if ok else "fail",
+        return Gate(verdict="n/a", sentence=sentence, figure=figure)
+    return Gate(
+        verdict="pass" if figure <= ceiling else "fail",
         sentence=f"{measured}; limit {ceiling:g}",
         figure=figure,
         bound_high=ceiling,
     )
-    return gate, figure
 
 
 def _mean_difference(a: tuple[float, ...], b: tuple[float, ...]) -> float:

@@ -1,8 +1,11 @@
-"""Three-valued verdicts from an interval and its bounds. Pure."""
+"""Three-valued verdicts from an interval and its bounds, and the sentences that say them. Pure."""
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from loadjudge.record.evaluation import Gate, GateVerdict
+from loadjudge.score.bootstrap import LEVEL
 
 
 def within(low: float, high: float, bound_low: float, bound_high: float) -> GateVerdict:
@@ -14,10 +17,17 @@ def within(low: float, high: float, bound_low: float, bound_high: float) -> Gate
     return "inconclusive"
 
 
-def missing_tokens(
-    tokens: int, figure: float, low: float, high: float, bound_low: float, bound_high: float
-) -> int | None:
-    """About how many more tokens would decide an inconclusive gate.
+def joined(verdicts: Iterable[GateVerdict]) -> GateVerdict:
+    """Of several parts: one that fails fails all, one that is open leaves all open."""
+    each = set(verdicts)
+    order: tuple[GateVerdict, ...] = ("fail", "inconclusive", "pass")
+    return next((verdict for verdict in order if verdict in each), "n/a")
+
+
+def growth(
+    figure: float, low: float, high: float, bound_low: float, bound_high: float
+) -> float | None:
+    """The factor by which the tokens would have to grow to decide an inconclusive gate.
 
     The interval shrinks with the root of the tokens; it is decided when its half width is the
     figure's distance to the nearer bound. None where the figure lies on the bound, and where no
@@ -27,9 +37,93 @@ def missing_tokens(
     distance = min(abs(figure - bound_low), abs(figure - bound_high))
     if distance <= 0 or half <= distance or not math.isfinite(half):
         return None
-    return round(tokens * ((half / distance) ** 2 - 1))
+    return float((half / distance) ** 2)
+
+
+def missing_tokens(
+    tokens: int, figure: float, low: float, high: float, bound_low: float, bound_high: float
+) -> int | None:
+    """About how many more tokens would decide an inconclusive gate. See ``growth``."""
+    factor = growth(figure, low, high, bound_low, bound_high)
+    return None if factor is None else round(tokens * (factor - 1))
 
 
 def not_available(why: str) -> Gate:
     """A gate that can't be had here; it never counts as passed."""
     return Gate(verdict="n/a", sentence=why)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How a gap is said. ``less``, ``same`` and ``more`` are whole clauses."""
+
+    what: str  # a noun: the gap of what
+    less: str
+    same: str
+    more: str
+    unit: str  # follows the number: " nats a token"
+    digits: int = 4
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A signed figure with a real minus: ``−0.0412``."""
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def percent(level: float) -> str:
+    return f"{100 * level:.4g} %"
+
+
+def gap_gate(
+    words: Words,
+    gap: float,
+    low: float,
+    high: float,
+    bound: float | None,
+    tokens: int | None,
+    level: float = LEVEL,
+) -> Gate:
+    """The gate of a difference that must lie within ± ``bound``; without one it shows figures.
+
+    ``tokens``: of the candidate, or None where the record doesn't tell how many there were.
+    """
+    measured = (
+        f"{number(gap, words.digits)}{words.unit}, {percent(level)} interval "
+        f"{number(low, words.digits)} to {number(high, words.digits)}"
+    )
+    if bound is None:
+        return Gate(
+            verdict="n/a",
+            sentence=f"{words.what}, against stock: {measured}; this task sets no limit",
+            figure=gap,
+            low=low,
+            high=high,
+        )
+    verdict = within(low, high, -bound, bound)
+    factor = growth(gap, low, high, -bound, bound) if verdict == "inconclusive" else None
+    missing = round(tokens * (factor - 1)) if tokens and factor else None
+    clause = words.same
+    if verdict == "fail":
+        clause = words.less if gap < 0 else words.more
+    elif verdict == "inconclusive":
+        clause = f"it is not decided whether {words.same}"
+    return Gate(
+        verdict=verdict,
+        sentence=f"{clause}: {measured}, limit {bound:g}{would_take(factor, missing)}",
+        figure=gap,
+        low=low,
+        high=high,
+        bound_low=-bound,
+        bound_high=bound,
+        missing_tokens=missing,
+        growth=factor,
+    )
+
+
+def would_take(factor: float | None, missing: int | None) -> str:
+    """What an undecided gate would have taken, as the end of its sentence."""
+    if missing is not None:
+        return f"; about {missing:,} more tokens an arm would decide it"
+    if factor is not None:
+        return f"; {factor:.3g} times the tokens would decide it"
+    return ""

@@ -5,7 +5,7 @@ import hashlib
 import importlib.metadata
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,10 @@ def shipped_or_given(file: str) -> Path:
     return Path(file) if Path(file).exists() else data_root() / file
 
 
-def load_sessions(files: Sequence[Path], dataset_format: str) -> list[Session]:
+def load_sessions(
+    files: Sequence[Path], dataset_format: str, max_turns: int | None = None
+) -> list[Session]:
+    """The sessions of all files, cut after ``max_turns``. Raises JudgeError for equal ids."""
     sessions: dict[str, Session] = {}
     for file in files:
         for session in read_sessions(file, dataset_format):
@@ -62,7 +65,7 @@ def load_sessions(files: Sequence[Path], dataset_format: str) -> list[Session]:
                 raise JudgeError(
                     f"{file}: the session id {session.id!r} stands in another file too"
                 )
-            sessions[session.id] = session
+            sessions[session.id] = replace(session, turns=session.turns[:max_turns])
     return list(sessions.values())
 
 

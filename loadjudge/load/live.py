@@ -151,7 +151,7 @@ def _table(view: dict[str, Any]) -> Any:
         times += f", about {_clock(left)} left"
     speedups = "   ".join(f"{w} {r:.2f}×" for w, r in view["speedups"].items())
     bar = ProgressBar(total=max(view["passes_planned"], 1), completed=view["passes"], width=40)
-    foot = f"pass {view['passes']}/{view['passes_planned']}  {times}"
+    foot = f" pass {view['passes']}/{view['passes_planned']}  {times}"
     if view["measured"]:
         foot += f"  ·  session {view['measured_done']}/{view['measured']}"
     parts: list[Any] = [Text(head, style="bold"), table, bar, Text(foot)]

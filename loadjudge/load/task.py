@@ -68,6 +68,7 @@ class Task(Table):
     history: HistoryPolicy = "own"
     keep_reasoning: bool = True  # reasoning goes back into the history
     max_tokens: int = Field(default=1024, ge=1)  # of a reply, where its session says nothing
+    max_turns: int | None = Field(default=None, ge=1)  # sessions end after so many turns
     passes: int = Field(default=3, ge=1)  # of each arm at each workload
     residency: Literal["together"] = "together"
     rule: Literal["decide", "reject"] = "decide"

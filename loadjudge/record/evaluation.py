@@ -58,12 +58,89 @@ class Control(Model):
 
 
 class Gap(Model):
-    """Difference of means, candidate minus stock."""
+    """Difference of means, candidate minus stock. A seed's record has the first four figures."""
 
     gap: float
     se: float
     candidate: float
     stock: float
+    low: float | None = None  # the gap's interval at the record's level
+    high: float | None = None
+    tokens: int | None = None  # of the candidate
+
+
+class ExcessGap(Interval):
+    """Gap of a mean whose expectation is 0 under losslessness; each arm against that zero."""
+
+    gap: float
+    se: float
+    candidate: float
+    candidate_low: float
+    candidate_high: float
+    stock: float
+    stock_low: float
+    stock_high: float
+    tokens: int  # of the candidate
+    sessions: int  # clusters of the gap
+    exact: bool  # the target's sampling distribution was known exactly at every token
+
+
+class Support(Interval):
+    """Share of tokens that the sampling distribution excludes: gap, candidate minus stock."""
+
+    gap: float
+    se: float
+    candidate: float
+    stock: float
+    tokens: int
+
+
+class Ranks(Model):
+    """Positions of the tokens in the target's distribution: uniform on [0, 1] if lossless."""
+
+    p_two_sample: float  # Anderson–Darling, candidate against stock
+    p_uniform_candidate: float  # Kolmogorov–Smirnov
+    p_uniform_stock: float
+    histogram_candidate: list[int]  # tokens in equal bins of [0, 1]
+    histogram_stock: list[int]
+    tokens: int  # of the candidate
+    exact: bool = True
+
+
+class Integrity(Model):
+    """Whether the candidate's stream is what it says it is."""
+
+    violations: list[str]
+    checked: list[str]  # what could be checked
+    unknown: list[str]  # and what not
+    replies: int
+    miscounted: int | None = None  # replies whose reported count isn't the trusted one
+    undecodable: int | None = None  # replies whose ids don't decode to their text
+    silent_candidate: float | None = None  # share of tokens that came without text
+    silent_stock: float | None = None
+    characters_candidate: float | None = None  # a token
+    characters_stock: float | None = None
+    prompts: int | None = None  # first turns whose prompt ids were compared
+    prompts_different: int | None = None
+    synthetic: str | None = None  # the setting that forces acceptance
+
+
+class TextTest(Model):
+    """Maximum mean discrepancy between both arms' replies to the same prompts, as text."""
+
+    statistic: float
+    p: float
+    prompts: int
+    replies: int
+    permutations: int
+
+
+class Looks(Model):
+    """Which look at the evidence this is, and what of the error it may spend."""
+
+    look: int
+    level: float  # of this look's intervals
+    p_share: float  # of a p-value's limit
 
 
 class LengthRatio(Model):
@@ -88,6 +165,8 @@ class Agreement(Model):
     candidate: float
     stock: float  # stock against stock, the baseline
     replies: int
+    differences: int | None = None  # first differences whose two tokens were scored
+    near_ties: float | None = None  # share of them between tokens that the target has near-tied
 
 
 class Limits(Model):
@@ -99,6 +178,12 @@ class Limits(Model):
     fidelity_ceiling: float | None = None
     length_margin: float | None = None
     memory_slack_mib: float | None = None
+    excess_likelihood_bound: float | None = None  # nats a token
+    excess_argmax_bound: float | None = None
+    ends_bound: float | None = None  # excess ends a token
+    support_bound: float | None = None
+    rank_p: float | None = None  # p-values below it fail
+    text_p: float | None = None
 
 
 class Gate(Model):
@@ -111,7 +196,8 @@ class Gate(Model):
     high: float | None = None
     bound_low: float | None = None  # passes while the figure lies in [bound_low, bound_high]
     bound_high: float | None = None
-    missing_tokens: int | None = None  # about how many more would decide it
+    missing_tokens: int | None = None  # about how many more an arm would decide it
+    growth: float | None = None  # the factor by which the tokens would have to grow for that
 
 
 class Quantile(Interval):
@@ -189,6 +275,14 @@ class Evaluation(Model):
     specscore_interval: SpecScoreInterval | None = None
     control: Control | None = None
     agreement: Agreement | None = None
+    excess_likelihood: ExcessGap | None = None
+    excess_argmax: ExcessGap | None = None
+    excess_end: ExcessGap | None = None
+    support: Support | None = None
+    ranks: Ranks | None = None
+    integrity: Integrity | None = None
+    text_test: TextTest | None = None
+    looks: Looks | None = None
     workloads: dict[str, WorkloadFigures] | None = None
     invalid: list[str] | None = None  # reasons why the run can't be trusted
     notes: list[str] | None = None
@@ -198,7 +292,8 @@ class Evaluation(Model):
     def to_bytes(self) -> bytes:
         """JSON as written; keys that say nothing are left out but for the seed's own."""
         seed_keys = ("specscore", "reason", "score")
-        values = self.model_dump(mode="json", exclude_none=True)
+        # By way of JSON: only there does pydantic write infinity as a string.
+        values = orjson.loads(self.model_dump_json(exclude_none=True))
         for key in seed_keys:
             values.setdefault(key, None)
         return orjson.dumps(values, option=orjson.OPT_INDENT_2) + b"\n"

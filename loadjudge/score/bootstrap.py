@@ -86,5 +86,5 @@ def interval(
         # A resample of one session alone has no spread, hence no t; it counts as far out.
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.abs(centres - centre) / ses
-        reach = float(np.quantile(t[~np.isnan(t)], level))
+        reach = float(np.quantile(t[~np.isnan(t)], level, method="higher"))
     return centre - reach * se, centre + reach * se

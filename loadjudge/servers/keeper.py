@@ -1,8 +1,9 @@
 """Runs an engine's command and ends it when the judge is gone, however the judge went.
 
-``python keeper.py COMMAND…`` leads a process group of its own with the engine in it. Its
+``python keeper.py GRACE_S COMMAND…`` leads a process group of its own with the engine in it. Its
 standard input is a pipe whose other end the judge holds: the pipe closes when the judge ends,
-even by SIGKILL, and then the whole group is asked to stop, and killed if it doesn't. Nothing but
+even by SIGKILL, and then the whole group is asked to stop, and killed if it doesn't within
+GRACE_S seconds (the engine, and once more whatever it has left behind). Nothing but
 the standard library is imported: the keeper costs a few MiB.
 """
 
@@ -16,7 +17,7 @@ import time
 GRACE_S = 10.0
 
 
-def main(command: list[str]) -> int:
+def main(command: list[str], grace_s: float) -> int:
     # Handled, not ignored: an ignored signal would stay ignored in the engine.
     signal.signal(signal.SIGTERM, lambda *_: None)
     signal.signal(signal.SIGINT, lambda *_: None)
@@ -32,26 +33,26 @@ def main(command: list[str]) -> int:
     while engine.poll() is None:
         for fd, _ in poll.poll():
             if fd == 0 and not os.read(0, 1):
-                _stop(engine)
+                _stop(engine, grace_s)
                 break
-    _end_rest()
+    _end_rest(grace_s)
     code = engine.returncode
     return 128 - code if code < 0 else code
 
 
-def _stop(engine: "subprocess.Popen[bytes]") -> None:
+def _stop(engine: "subprocess.Popen[bytes]", grace_s: float) -> None:
     os.killpg(0, signal.SIGTERM)
     try:
-        engine.wait(GRACE_S)
+        engine.wait(grace_s)
     except subprocess.TimeoutExpired:
         engine.kill()
         engine.wait()
 
 
-def _end_rest() -> None:
+def _end_rest(grace_s: float) -> None:
     """Ends what the engine left of its own group: workers that outlive their parent."""
     os.killpg(0, signal.SIGTERM)
-    deadline = time.monotonic() + GRACE_S
+    deadline = time.monotonic() + grace_s
     while _others() and time.monotonic() < deadline:
         time.sleep(0.05)
     for pid in _others():
@@ -79,4 +80,4 @@ def _others() -> list[int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[2:], float(sys.argv[1])))

@@ -18,11 +18,17 @@ _TAIL_LINES = 15
 
 
 class EngineProcess:
-    """One start of an engine directory's command. Its output goes to ``log``."""
+    """One start of an engine directory's command. Its output goes to ``log``.
 
-    def __init__(self, engine: Engine, model: str, log: Path) -> None:
+    When it is to stop, its group has ``grace_s`` seconds before it is killed.
+    """
+
+    def __init__(
+        self, engine: Engine, model: str, log: Path, *, grace_s: float = keeper.GRACE_S
+    ) -> None:
         self.engine = engine
         self.log = log
+        self._grace_s = grace_s
         # Socket paths are limited to about 100 bytes: a run directory's may be longer.
         self._folder = Path(tempfile.mkdtemp(prefix="loadjudge-"))
         port = _free_port() if engine.uses_port else 0
@@ -43,6 +49,7 @@ class EngineProcess:
                 sys.executable,
                 "-S",  # no site: a keeper starts in milliseconds
                 str(Path(keeper.__file__)),
+                str(self._grace_s),
                 *self.command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=log,
