@@ -11,7 +11,7 @@ scripts), and, as on the real engine, joins the first step that starts after tha
 import heapq
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ from loadjudge.reference.model import Model
 from loadjudge.reference.sampling import Sampling
 from loadjudge.reference.scheduler import Output, Request, Scheduler
 from loadjudge.sessions.model import Session, Turn
+
+SeedOf = Callable[[int, int], int]  # (place of the measured session, turn) to seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +83,16 @@ def simulate_pass(
     *,
     model: Model,
     ramp_s: float = 2.0,
+    seed_of: SeedOf | None = None,
 ) -> PassTruth:
-    """Plays ``sessions`` on ``lanes`` lanes in virtual time. Equal arguments, equal figures."""
-    return _Pass(config, sessions, lanes, seed, sampling, max_tokens, model).run(ramp_s)
+    """Plays ``sessions`` on ``lanes`` lanes in virtual time. Equal arguments, equal figures.
+
+    ``seed_of`` gives the sampling seed of a measured session (by its place among ``sessions``)
+    and turn. With the seeds of a real pass the very same replies are drawn, as they depend on
+    nothing but prompt, seed and drafter: what then differs is timing alone.
+    """
+    playing = _Pass(config, sessions, lanes, seed, sampling, max_tokens, model, seed_of)
+    return playing.run(ramp_s)
 
 
 def expected_speedup(
@@ -168,6 +177,7 @@ class _Lane:
     def __init__(self) -> None:
         self.session: Session | None = None
         self.measured = False
+        self.place = -1  # of a measured session among them
         self.turn = 0
         self.messages: list[Mapping[str, Any]] = []
         self.calls: list[tuple[str, str]] = []  # of the last reply
@@ -187,13 +197,15 @@ class _Pass:
         sampling: Sampling,
         max_tokens: int,
         model: Model,
+        seed_of: SeedOf | None,
     ) -> None:
+        self._seed_of = seed_of
         self._scheduler: Scheduler = scheduler_of(config, model)
         self._sampling = sampling
         self._max_tokens = max_tokens
         self._model = model
         self._seed = seed
-        self._measured = iter(sessions)
+        self._measured = iter(enumerate(sessions))
         self._open = len(sessions)  # measured sessions not yet closed
         self._fillers = _fillers(sessions, seed)
         self._lanes = [_Lane() for _ in range(lanes)]
@@ -253,13 +265,18 @@ class _Pass:
             id=str(count),
             prompt=tuple(prompt),
             sampling=self._sampling,
-            seed=hash((self._seed, count)) % 2**64,
+            seed=self._request_seed(lane, count),
             max_tokens=session.max_tokens or self._max_tokens,
         )
         lane.prompt_tokens = len(prompt)
         lane.reply, lane.outputs = ReplyParser(self._model.tokenizer), []
         self._talking[request.id] = number
         self._scheduler.add(request)
+
+    def _request_seed(self, lane: _Lane, count: int) -> int:
+        if lane.measured and self._seed_of is not None:
+            return self._seed_of(lane.place, lane.turn)
+        return hash((self._seed, count)) % 2**64
 
     def _receive(self, output: Output, now: float) -> None:
         number = self._talking[output.id]
@@ -302,8 +319,8 @@ class _Pass:
     def _next_session(self, lane: _Lane) -> None:
         if lane.measured:
             self._open -= 1
-        session = next(self._measured, None)
-        lane.measured = session is not None
+        place, session = next(self._measured, (-1, None))
+        lane.measured, lane.place = session is not None, place
         lane.session = session or next(self._fillers)
         lane.turn, lane.messages, lane.calls = 0, [], []
 

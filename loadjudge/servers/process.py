@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 import shutil
 import socket
 import sys
@@ -29,9 +30,9 @@ class EngineProcess:
         self.engine = engine
         self.log = log
         self._grace_s = grace_s
-        # Socket paths are limited to about 100 bytes: a run directory's may be longer.
-        self._folder = Path(tempfile.mkdtemp(prefix="loadjudge-"))
         port = _free_port() if engine.uses_port else 0
+        # Socket paths are limited to about 100 bytes: a run directory's may be longer.
+        self._folder = Path(tempfile.gettempdir(), f"loadjudge-{secrets.token_hex(6)}")
         path = self._folder / "engine.sock"
         self.command = engine.filled(socket=path, port=port, model=model)
         self.url = f"http://127.0.0.1:{port}/v1" if engine.uses_port else f"unix:{path}"
@@ -44,6 +45,7 @@ class EngineProcess:
         Raises JudgeError (set-up) with the end of its log where it exits or takes too long.
         """
         started = monotonic()
+        self._folder.mkdir(mode=0o700)
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
