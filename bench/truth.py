@@ -15,6 +15,7 @@ from pathlib import Path
 
 from loadjudge.cli.judge import play
 from loadjudge.evaluate import evaluate
+from loadjudge.load.budget import Budget
 from loadjudge.load.header import Options, load_sessions, session_files
 from loadjudge.load.plan import choose, plays, request_seed
 from loadjudge.load.task import find_task
@@ -59,6 +60,7 @@ def options_of(candidate: str, passes: int, seed: int) -> Options:
         model=None,
         insecure=False,
         idle_timeout_s=60,
+        budget=Budget(seconds=0),
     )
 
 
@@ -118,8 +120,9 @@ def show(options: Options, found: Evaluation, model: Model, seeds: int) -> None:
                   for a, ps in (("stock", s), ("candidate", c))]  # fmt: skip
         print(
             f"{workload:5}{recorded.lanes:3} lanes: found {figure.ratio:.4f}, "
-            f"true of these replies {true:.4f} ({figure.ratio / true - 1:+.2%}); interval {figure.low:.3f} to "
-            f"{figure.high:.3f}, expected {expected.ratio:.3f} ± {expected.se:.3f}"
+            f"true of these replies {true:.4f} ({figure.ratio / true - 1:+.2%}); "
+            f"interval {figure.low:.3f} to {figure.high:.3f}, "
+            f"expected {expected.ratio:.3f} ± {expected.se:.3f}"
             f"{'' if covers else ' NOT COVERED'}; tokens found/true "
             + ", ".join(f"{a:,}/{b:,}" for a, b in tokens)
             + f"; speed found/true: stock {recorded.arms['stock'].tokens_per_s_per_lane:.2f}/"

@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+from loadjudge.deciding import Extension, score
 from loadjudge.errors import JudgeError, Status
 from loadjudge.load.arm import Access, Arm
 from loadjudge.load.counting import Counter
@@ -49,7 +50,9 @@ class Judge:
         self._chosen = choose(
             self._sessions, {w: t.sessions for w, t in self._task.workloads.items()}, options.seed
         )
-        self._plan = schedule(list(self._task.workloads), self._task.passes)
+        self._passes = dict.fromkeys(self._task.workloads, self._task.passes)
+        self._plan = schedule(self._passes)
+        self._extension = Extension(options.budget)
         self._done: set[PassPlan] = set()
         self._attempt = 0
         self._lanes: dict[str, int] = {}
@@ -88,6 +91,7 @@ class Judge:
             self._log.append(header(self._options, self._chosen))
             return
         before = read_run(self._directory)
+        self._extend(before.extended)
         played = {(p.workload, p.slot) for p in before.passes}
         self._done = {p for p in self._plan if (p.workload, p.slot) in played}
         self._attempt = sum(e["event"] == "pass" for e in read_events(self._directory))
@@ -146,9 +150,41 @@ class Judge:
     async def _story(self) -> None:
         if not self._done:
             await self._collect_evidence()
+        await self._play_plan()
+        await self._score()
+        if self._task.rule == "decide" and not self._options.budget.nothing:
+            await self._play_on()
+
+    async def _play_plan(self) -> None:
         for plan in self._plan:
             if plan not in self._done:
                 await self._play(plan)
+
+    async def _score(self) -> None:
+        self._board.phase("scoring the timed replies")
+        with self._board.looking(None, Progress()):
+            said = await score(self._directory, self._stock, self._options.seed, self._log.append)
+        self._watcher.line(said)
+
+    async def _play_on(self) -> None:
+        """More passes while a gate is undecided and the budget lasts."""
+        while True:
+            decision = self._extension.look(self._directory, self._log.append)
+            self._watcher.line(decision.reason)
+            if decision.action == "stop":
+                self._log.append({"event": "note", "text": f"decided: {decision.reason}"})
+                return
+            self._extension.begin()
+            self._log.append({"event": "extend", "passes": decision.passes})
+            self._extend(decision.passes)
+            await self._play_plan()
+            await self._score()
+
+    def _extend(self, passes: Mapping[str, int]) -> None:
+        for workload, more in passes.items():
+            self._passes[workload] += more
+        self._plan = schedule(self._passes)
+        self._board.replan(self._plan)
 
     async def _collect_evidence(self) -> None:
         self._board.phase("fixed texts and greedy replies")
@@ -184,6 +220,7 @@ class Judge:
         self._done.add(plan)
         if plan.arm == "stock":
             self._stock_plays += finished.plays
+        self._extension.add(finished.tokens)
         self._board.finished(plan, finished, progress)
 
     async def _lanes_of(self, workload: str) -> int:

@@ -6,7 +6,7 @@ import sys
 import typer
 
 from loadjudge import __version__
-from loadjudge.cli import compare, demo, doctor, judge, report, serve, sessions
+from loadjudge.cli import compare, demo, doctor, judge, rejudge, report, serve, sessions
 from loadjudge.errors import JudgeError, Status
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("judge")(judge.judge)
 app.command("report")(report.report)
+app.command("rejudge")(rejudge.rejudge)
 app.command("compare")(compare.compare)
 app.command("serve")(serve.serve)
 app.add_typer(sessions.app, name="sessions")

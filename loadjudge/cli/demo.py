@@ -1,30 +1,70 @@
-"""``loadjudge demo``: the main job on the embedded engines, in about a minute."""
+"""``loadjudge demo``: the main job on the embedded engines: an honest speculator and a cheat."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from loadjudge.load.header import Options
+
+INTRODUCTION = """\
+Engines of the same small model run on this machine: stock decodes a token a step, the candidates
+guess ahead by looking up what was said before. All play the same sessions. The honest one verifies
+its guesses; the cheat lets too many of them pass. One is judged for its speed, the other as well
+for what it serves."""
 
 
 def demo(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Run directory; must be new or empty.")
+        Path | None, typer.Option("--output", "-o", help="Folder of the runs; new or empty.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of sessions, sampling and intervals.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
-    """Judges an n-gram speculator against stock on the embedded engines: needs no model, no GPU
-    and no network, and takes about a minute."""
-    from loadjudge.cli.judge import new_directory, run_and_exit
+    """Judges an honest and a cheating speculator against stock on the embedded engines.
+
+    Needs no model, no GPU and no network, and takes about a minute and a half. Exit status 0: the
+    honest one passed and the cheat was caught.
+    """
+    from loadjudge.cli.judge import new_directory, play
+    from loadjudge.cli.outcome import show, status_of, write_outcome
+    from loadjudge.errors import Status
+
+    folder = new_directory(output, "demo")
+    typer.echo(INTRODUCTION, err=True)
+    outcomes = {}
+    # A cheat is found by what it says, so one pass of each workload is enough of it.
+    for name, engine, passes in (("honest", "ngram", None), ("cheat", "lenient", 1)):
+        typer.echo(f"\n{name}: servers/demo/{engine}", err=True)
+        directory = folder / name
+        directory.mkdir()
+        play(_options(engine, passes, seed), directory, {}, resume=False)
+        outcomes[name] = write_outcome(directory)
+    for name, evaluation in outcomes.items():
+        typer.echo(f"\n== {name} ==")
+        show(evaluation, folder / name, as_json=False)
+    caught = status_of(outcomes["cheat"]) == Status.FAILED
+    honest = status_of(outcomes["honest"])
+    typer.echo(
+        f"\nThe cheat was {'caught' if caught else 'NOT caught'}. "
+        f"Reports: {folder}/honest/report.html and {folder}/cheat/report.html"
+    )
+    raise typer.Exit(honest if honest or caught else Status.FAILED)
+
+
+def _options(engine: str, passes: int | None, seed: int) -> "Options":
+    from loadjudge.load.budget import Budget
     from loadjudge.load.header import Options, session_files
     from loadjudge.load.task import find_task
     from loadjudge.servers.engine import find_engine
 
     task = find_task("demo")
-    options = Options(
+    if passes is not None:
+        task = task.model_copy(update={"passes": passes})
+    return Options(
         task=task,
-        stock=find_engine(task.stock or "servers/demo/stock"),
-        candidate=find_engine("servers/demo/ngram"),
+        stock=find_engine("servers/demo/stock"),
+        candidate=find_engine(f"servers/demo/{engine}"),
         session_files=session_files(task, "dev"),
         dataset_format=task.dataset_format,
         split="dev",
@@ -33,11 +73,5 @@ def demo(
         model=task.model,
         insecure=False,
         idle_timeout_s=60.0,
+        budget=Budget(seconds=0),
     )
-    typer.echo(
-        "Two engines of the same small model run on this machine: stock decodes a token a step, "
-        "the candidate\nguesses ahead by looking up what was said before. Both play the same "
-        "sessions.",
-        err=True,
-    )
-    run_and_exit(options, new_directory(output, "demo"), {}, resume=False, as_json=as_json)

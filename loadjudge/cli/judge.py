@@ -56,6 +56,13 @@ def judge(
     rule: Annotated[
         str | None, typer.Option(help="decide: undecided is not passed; reject: it is.")
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            help="What passes beyond the plan may take while a gate is undecided, under the rule "
+            "decide: a time (90s, 20m, 1h) or tokens (200000); the task's by default."
+        ),
+    ] = None,
     extra_body: Annotated[
         str | None, typer.Option(help="JSON merged into every request.", metavar="JSON")
     ] = None,
@@ -74,6 +81,7 @@ def judge(
     if resume is not None:
         options, directory = _resumed(resume)
     else:
+        from loadjudge.load.budget import parse_budget
         from loadjudge.load.header import Options, session_files
         from loadjudge.load.task import find_task
         from loadjudge.servers.engine import find_engine
@@ -101,6 +109,7 @@ def judge(
             model=its.model,
             insecure=insecure,
             idle_timeout_s=idle_timeout,
+            budget=parse_budget(budget or its.budget),
         )
         directory = new_directory(output, f"{its.name}-{Path(options.candidate.name).name}")
     run_and_exit(options, directory, headers, resume=resume is not None, as_json=as_json)

@@ -13,6 +13,7 @@ import psutil
 
 from loadjudge import __version__
 from loadjudge.errors import JudgeError, Status
+from loadjudge.load.budget import Budget
 from loadjudge.load.task import Task
 from loadjudge.paths import data_root
 from loadjudge.servers.engine import Engine, find_engine
@@ -37,6 +38,7 @@ class Options:
     model: str | None
     insecure: bool
     idle_timeout_s: float
+    budget: Budget  # of passes beyond the planned ones, under the rule decide
 
 
 def session_files(task: Task, split: str) -> tuple[Path, ...]:
@@ -87,6 +89,7 @@ def header(options: Options, chosen: Mapping[str, Sequence[Session]]) -> dict[st
         "extra_body": options.extra,
         "insecure": options.insecure,
         "idle_timeout_s": options.idle_timeout_s,
+        "budget": {"seconds": options.budget.seconds, "tokens": options.budget.tokens},
         "dataset_format": options.dataset_format,
         "session_files": [
             {"path": str(f.resolve()), "sha256": _sha256(f)} for f in options.session_files
@@ -133,6 +136,7 @@ def options_of(event: Mapping[str, Any], directory: Path) -> Options:
         model=event["model"],
         insecure=event["insecure"],
         idle_timeout_s=event["idle_timeout_s"],
+        budget=Budget(**event["budget"]),
     )
 
 

@@ -41,12 +41,15 @@ def order(passes: int) -> list[Arm]:
     return arms
 
 
-def schedule(workloads: Sequence[str], passes: int) -> list[PassPlan]:
-    """All passes of a run, workload after workload."""
+def schedule(passes: Mapping[str, int]) -> list[PassPlan]:
+    """All passes of a run, workload after workload; ``passes`` of each arm, by workload.
+
+    More passes only add to the end of a workload's, so a run that goes on keeps what it has.
+    """
     plan = []
-    for workload in workloads:
+    for workload, count in passes.items():
         played: dict[Arm, int] = {"stock": 0, "candidate": 0}
-        for slot, arm in enumerate(order(passes)):
+        for slot, arm in enumerate(order(count)):
             plan.append(PassPlan(workload, arm, played[arm], slot))
             played[arm] += 1
     return plan

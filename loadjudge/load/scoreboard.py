@@ -38,6 +38,11 @@ class Scoreboard:
         self._view.passes = len(passes)
         self._view.speedups = self._speedups()
 
+    def replan(self, plan: Sequence[PassPlan]) -> None:
+        """The run goes on for longer than was planned."""
+        self._plan = plan
+        self._view.passes_planned = len(plan)
+
     def phase(self, text: str) -> None:
         self._view.phase = text
         self._watcher.show(self._view)

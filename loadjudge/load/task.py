@@ -51,6 +51,12 @@ class GreedyTable(Table):
     max_tokens: int = Field(default=128, ge=1)
 
 
+class ScoringTable(Table):
+    """Which of the timed replies the target scores for the gates: so many tokens an arm."""
+
+    tokens: int = Field(default=20_000, ge=0)  # 0: none, and the likelihood gates are n/a
+
+
 class LimitsTable(Limits):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -72,8 +78,10 @@ class Task(Table):
     passes: int = Field(default=3, ge=1)  # of each arm at each workload
     residency: Literal["together"] = "together"
     rule: Literal["decide", "reject"] = "decide"
+    budget: str = "10m"  # of passes beyond these, while a gate is undecided under "decide"
     texts: TextsTable = TextsTable()
     greedy: GreedyTable = GreedyTable()
+    scoring: ScoringTable = ScoringTable()
     limits: LimitsTable = LimitsTable()
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ def _read(directory: Path) -> RunRecord:
     engines: list[Event] = []
     notes: dict[str, None] = {}
     lanes: dict[str, Event] = {}
+    extended: Counter[str] = Counter()
     unavailable: dict[str, str] = {}
     complete = False
     died: Event | None = None
@@ -107,6 +109,8 @@ def _read(directory: Path) -> RunRecord:
                 memory[event["arm"]] = MemoryPeak(event["arm"], peak, event["kind"])
             case "engine":
                 engines.append(event)
+            case "extend":
+                extended.update(event["passes"])
             case "lanes":
                 lanes[event["workload"]] = event
             case "note":
@@ -130,6 +134,7 @@ def _read(directory: Path) -> RunRecord:
         passes=tuple(passes.values()),
         texts=tuple(texts.values()),
         greedy=tuple(greedy.values()),
+        extended=dict(extended),
         scored=tuple(scored.values()),
         memory=tuple(memory.values()),
         engines=tuple(engines),

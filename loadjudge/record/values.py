@@ -4,7 +4,7 @@ Times are seconds from the start of the pass, on the monotonic clock of the clie
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -191,6 +191,7 @@ class RunRecord:
     complete: bool  # every planned pass and check is there
     died: dict[str, Any] | None  # the event that ended a failed run
     scored: tuple[ScoredReply, ...] = ()
+    extended: dict[str, int] = field(default_factory=dict)  # passes beyond the task's, by workload
 
     def of(self, workload: str, arm: Arm) -> tuple[PassRecord, ...]:
         return tuple(p for p in self.passes if p.workload == workload and p.arm == arm)

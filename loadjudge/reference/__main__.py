@@ -13,10 +13,11 @@ import uvloop
 from aiohttp import web
 
 from loadjudge.errors import JudgeError
-from loadjudge.reference.configuration import EngineConfig, scheduler_of
+from loadjudge.reference.configuration import EngineConfig, parts_of, scheduler_of
 from loadjudge.reference.cost import Cost
 from loadjudge.reference.engine import Engine
 from loadjudge.reference.generation import RequestLog
+from loadjudge.reference.redteam import ATTACKS
 from loadjudge.reference.scheduler import Limits
 from loadjudge.reference.server import Server
 from loadjudge.reference.store import shipped_model
@@ -24,20 +25,28 @@ from loadjudge.reference.store import shipped_model
 
 def main(argv: list[str] | None = None) -> int:
     """Serves until SIGTERM or SIGINT; returns the exit status."""
-    flags = _parser().parse_args(argv)
+    flags = parser().parse_args(argv)
     logging.basicConfig(level=flags.log_level.upper(), format="%(name)s: %(message)s")
+    config = config_of(flags)
     try:
-        server = _server(flags)
+        model = shipped_model()
+        parts = parts_of(config, model)
     except JudgeError as error:
         print(error.sentence, file=sys.stderr)
         return int(error.status)
-    uvloop.run(_serve(server.app(), flags))
+    ballast = b"x" * (parts.memory_mib * 2**20)  # held while it serves
+    engine = Engine(scheduler_of(config, model, parts), clock=flags.clock == "on")
+    log = RequestLog(flags.request_log) if flags.request_log else None
+    name, key = flags.served_model_name, flags.api_key
+    uvloop.run(_serve(Server(engine, parts.told, name, key, log, parts.report).app(), flags))
+    del ballast
     return 0
 
 
-def _server(flags: argparse.Namespace) -> Server:
+def config_of(flags: argparse.Namespace) -> EngineConfig:
+    """The configuration that flags of ``parser`` ask for."""
     costs = {f.name: getattr(flags, f"cost.{f.name}") for f in fields(Cost)}
-    config = EngineConfig(
+    return EngineConfig(
         speculate=flags.speculate,
         tokens=flags.num_speculative_tokens,
         lookup_longest=flags.prompt_lookup_max,
@@ -49,11 +58,9 @@ def _server(flags: argparse.Namespace) -> Server:
             max_num_seqs=flags.max_num_seqs,
             max_num_batched_tokens=flags.max_num_batched_tokens,
         ),
+        attack=flags.redteam,
+        strength=flags.strength,
     )
-    model = shipped_model()
-    engine = Engine(scheduler_of(config, model), clock=flags.clock == "on")
-    log = RequestLog(flags.request_log) if flags.request_log else None
-    return Server(engine, model, flags.served_model_name, flags.api_key, log)
 
 
 async def _serve(app: web.Application, flags: argparse.Namespace) -> None:
@@ -75,7 +82,8 @@ async def _serve(app: web.Application, flags: argparse.Namespace) -> None:
     await runner.cleanup()
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The flags of ``python -m loadjudge.reference``."""
     parser = argparse.ArgumentParser(
         prog="python -m loadjudge.reference",
         description="The embedded engine: an exact small language model behind vLLM's surface.",
@@ -95,6 +103,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--max-num-seqs", type=int, default=limits.max_num_seqs, metavar="N")
     parser.add_argument(
         "--max-num-batched-tokens", type=int, default=limits.max_num_batched_tokens, metavar="N"
+    )
+    attacks = "; ".join(f"{a.name}: {a.does} ({a.means}, {a.strength:g})" for a in ATTACKS.values())
+    parser.add_argument(
+        "--redteam", choices=tuple(ATTACKS), metavar="ATTACK", help=f"cheats. {attacks}"
+    )
+    parser.add_argument(
+        "--strength", type=float, metavar="X", help="of the attack; its own by default, see there"
     )
     parser.add_argument("--clock", choices=("on", "off"), default="on")
     parser.add_argument("--request-log", type=Path, metavar="FILE")

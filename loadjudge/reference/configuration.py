@@ -5,6 +5,7 @@ from typing import Literal
 
 from loadjudge.reference.cost import Cost
 from loadjudge.reference.model import DRAFT, Model
+from loadjudge.reference.redteam import ATTACKS, Parts
 from loadjudge.reference.scheduler import Limits, Scheduler
 from loadjudge.reference.speculate import Drafter, DraftModel, PromptLookup
 from loadjudge.reference.store import with_shape
@@ -15,7 +16,7 @@ Speculation = Literal["none", "ngram", "draft"]
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
     """``tokens``: proposed a step, where it speculates; ``lookup_``: tokens that prompt lookup
-    matches."""
+    matches; ``attack``: of the red team, with its ``strength`` or else its own default."""
 
     speculate: Speculation = "none"
     tokens: int = 4
@@ -23,6 +24,8 @@ class EngineConfig:
     lookup_shortest: int = 2
     cost: Cost = field(default_factory=Cost)
     limits: Limits = field(default_factory=Limits)
+    attack: str | None = None
+    strength: float | None = None
 
 
 def drafter_of(config: EngineConfig, model: Model) -> Drafter | None:
@@ -34,6 +37,21 @@ def drafter_of(config: EngineConfig, model: Model) -> Drafter | None:
     return None
 
 
-def scheduler_of(config: EngineConfig, model: Model) -> Scheduler:
-    """A scheduler in its first state."""
-    return Scheduler(model, drafter_of(config, model), config.cost, config.limits)
+def parts_of(config: EngineConfig, model: Model) -> Parts:
+    """What serves: the honest parts, or an attack's."""
+    parts = Parts(target=model, told=model, drafter=drafter_of(config, model))
+    return parts if config.attack is None else ATTACKS[config.attack](parts, config.strength)
+
+
+def scheduler_of(config: EngineConfig, model: Model, parts: Parts | None = None) -> Scheduler:
+    """A scheduler in its first state; ``parts``, if made already."""
+    parts = parts or parts_of(config, model)
+    return Scheduler(
+        parts.target,
+        parts.drafter,
+        config.cost,
+        config.limits,
+        parts.rules,
+        parts.sampler,
+        parts.hooks,
+    )

@@ -17,6 +17,7 @@ from loadjudge.reference.engine import Engine
 from loadjudge.reference.errors import ApiError
 from loadjudge.reference.logprobs import scored
 from loadjudge.reference.model import Model
+from loadjudge.reference.redteam import TRUE_REPORT, Report
 from loadjudge.reference.replies import Kind, Writer, usage
 from loadjudge.reference.scheduler import Request
 from loadjudge.reference.schema import ChatRequest, CompletionRequest, Generation
@@ -59,8 +60,10 @@ class Reply:
         kind: Kind,
         prompt: Sequence[int],
         arrived: float,
+        report: Report = TRUE_REPORT,
     ) -> None:
         self._engine = engine
+        self._report = report
         self._parser = ReplyParser(tokenizer) if kind == "chat" else _PlainText(tokenizer)
         self._stops = StopStrings(body.stops())
         self._arrived = arrived
@@ -80,7 +83,8 @@ class Reply:
         async with aclosing(self._engine.generate(self.request, self._arrived)) as outputs:
             async for output in outputs:
                 self.cached = output.cached
-                self.ids += output.tokens
+                ids = self._report.ids(output.tokens)
+                self.ids += ids
                 delta = self._parser.feed(output.tokens, last=output.finish is not None)
                 text, stopped = self._stops.feed(delta.content, last=output.finish is not None)
                 self.content += text
@@ -88,13 +92,13 @@ class Reply:
                 if finish == "stop" and self.calls and not stopped:
                     finish = "tool_calls"
                 self.finish = finish
-                yield Piece(Delta(text, delta.calls), output.tokens, finish)
+                yield Piece(Delta(text, delta.calls), ids, finish)
                 if stopped:
                     return
 
     def usage(self) -> dict[str, Any]:
         """Token counts so far."""
-        return usage(len(self.request.prompt), len(self.ids), self.cached)
+        return usage(len(self.request.prompt), self._report.usage(len(self.ids)), self.cached)
 
 
 def _request(engine: Engine, body: Generation, prompt: Sequence[int]) -> Request:
@@ -201,7 +205,7 @@ class RequestLog:
 
     path: Path
 
-    def write(self, body: Generation, reply: Reply) -> None:
+    def write(self, body: Generation, reply: Reply, writer: Writer) -> None:
         """Appends a line; ``finish_reason`` is "abort" where the client went away."""
         line = {
             "t": time.time(),
@@ -210,7 +214,7 @@ class RequestLog:
             "prompt_tokens": len(reply.request.prompt),
             "cached_tokens": reply.cached,
             "content": reply.content,
-            "tool_calls": [{"name": n, "arguments": a} for n, a in reply.calls],
+            "tool_calls": writer.tool_calls(reply.calls),
             "token_ids": reply.ids,
             "finish_reason": reply.finish or "abort",
             "max_tokens": reply.request.max_tokens,

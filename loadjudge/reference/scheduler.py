@@ -6,6 +6,7 @@ out, the latest admitted sequence is preempted and recomputed later.
 """
 
 from collections import deque
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 
@@ -42,7 +43,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One generation. ``reuse``: whether it may read the prefix cache."""
+    """One generation. ``reuse``: whether it may read the prefix cache; ``script``: a reply that is
+    given whatever the model says (only a cheating engine's requests have one)."""
 
     id: str
     prompt: tuple[int, ...]
@@ -53,6 +55,7 @@ class Request:
     ignore_eos: bool = False
     cache_salt: str | None = None
     reuse: bool = True
+    script: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,22 @@ class Output:
     tokens: tuple[int, ...]
     finish: str | None
     cached: int  # prompt tokens found in the prefix cache
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """Where a cheating engine (redteam.py) takes hold; an honest one changes nothing.
+
+    ``asked``: a request as it comes in. ``rules``: those of a step that draws for so many
+    sequences. ``served``: what a step gives a reply that may still grow by so many tokens.
+    """
+
+    asked: Callable[[Request], Request] = lambda request: request
+    rules: Callable[[Rules, int], Rules] = lambda rules, _lanes: rules
+    served: Callable[[Output, int], Output] = lambda output, _room: output
+
+
+HONEST = Hooks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +143,7 @@ class Scheduler:
     """The engine's state. ``drafter`` ``None`` doesn't speculate.
 
     ``target``, ``sampler``, ``drafter`` and ``rules`` are what decides which tokens come out; each
-    can be replaced on its own.
+    can be replaced on its own, and ``hooks`` are for what none of them can do.
     """
 
     def __init__(
@@ -135,6 +154,7 @@ class Scheduler:
         limits: Limits | None = None,
         rules: Rules = LOSSLESS,
         sampler: Sampler = choices,
+        hooks: Hooks = HONEST,
     ) -> None:
         self.target = target
         self.drafter = drafter
@@ -142,6 +162,7 @@ class Scheduler:
         self.limits = limits or Limits()
         self.rules = rules
         self.sampler = sampler
+        self.hooks = hooks
         self.pool = BlockPool(self.limits.kv_tokens // BLOCK)
         self.counters = Counters()
         self.running: list[_Sequence] = []
@@ -157,6 +178,7 @@ class Scheduler:
                 f"This model's maximum context length is {longest} tokens. However, your request "
                 f"has {len(request.prompt)} input tokens. Please reduce the length of the input."
             )
+        request = self.hooks.asked(request)
         hashes = block_hashes(request.prompt, request.cache_salt)
         self.waiting.append(_Sequence(request, History(request.prompt), hashes))
 
@@ -289,6 +311,14 @@ class Scheduler:
     def _draw(self, work: Seq[_Work]) -> list[list[int]]:
         if not work:
             return []
+        drawn = self._drawn(work)
+        return [
+            tokens if w.sequence.request.script is None else _scripted(w)
+            for w, tokens in zip(work, drawn, strict=True)
+        ]
+
+    def _drawn(self, work: Seq[_Work]) -> list[list[int]]:
+        rules = self.hooks.rules(self.rules, len(self.running) + len(self.waiting))
         queries: list[Query] = []
         no_end: list[int] = []  # rows where the reply may not end
         row_sampling: list[Sampling] = []
@@ -309,23 +339,14 @@ class Scheduler:
             p[no_end] /= np.maximum(p[no_end].sum(axis=1, keepdims=True), 1e-30)
         groups = grouped([w.sequence.request.sampling for w in work])
         if len(groups) == 1:
-            return self._verify(self.sampler(p, row_sampling[0]), work)
+            return _verify(self.sampler(p, row_sampling[0]), work, rules)
         tokens: dict[int, list[int]] = {}
         rows = dict(grouped(row_sampling))
         for sampling, members in groups:
             group = [work[i] for i in members.tolist()]
-            verified = self._verify(self.sampler(p[rows[sampling]], sampling), group)
+            verified = _verify(self.sampler(p[rows[sampling]], sampling), group, rules)
             tokens |= zip(members.tolist(), verified, strict=True)
         return [tokens[i] for i in range(len(work))]
-
-    def _verify(self, q: Choices, work: Seq[_Work]) -> list[list[int]]:
-        return verify(
-            q,
-            [w.draft for w in work],
-            [w.sequence.request.seed for w in work],
-            [w.sequence.generated for w in work],
-            self.rules,
-        )
 
     def _commit(self, work: _Work, tokens: list[int]) -> Output:
         """Adds what was drawn to a sequence, and ends it where it ends."""
@@ -349,7 +370,8 @@ class Scheduler:
             self.running.remove(sequence)
             self._free(sequence)
             self.counters.finished[finish] += 1
-        return Output(request.id, tuple(tokens[:taken]), finish, sequence.cached)
+        output = Output(request.id, tuple(tokens[:taken]), finish, sequence.cached)
+        return self.hooks.served(output, room - taken)
 
     def _count_draft(self, draft: Draft, accepted: int) -> None:
         if not draft.tokens:
@@ -377,3 +399,20 @@ class Scheduler:
     def _free(self, sequence: _Sequence) -> None:
         self.pool.release(sequence.blocks)
         sequence.blocks = []
+
+
+def _verify(q: Choices, work: Seq[_Work], rules: Rules) -> list[list[int]]:
+    return verify(
+        q,
+        [w.draft for w in work],
+        [w.sequence.request.seed for w in work],
+        [w.sequence.generated for w in work],
+        rules,
+    )
+
+
+def _scripted(work: _Work) -> list[int]:
+    """What comes next in the script, as many tokens as if the whole draft were accepted."""
+    at = work.sequence.generated
+    script = work.sequence.request.script or ()
+    return list(script[at : at + 1 + len(work.draft.tokens)]) or [END]

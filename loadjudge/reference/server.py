@@ -17,6 +17,7 @@ from loadjudge.reference.generation import Reply, RequestLog, collect, stream
 from loadjudge.reference.inflight import InFlight
 from loadjudge.reference.metrics import exposition
 from loadjudge.reference.model import Model
+from loadjudge.reference.redteam import TRUE_REPORT, Report
 from loadjudge.reference.replies import Kind, Writer
 from loadjudge.reference.schema import (
     ChatRequest,
@@ -33,7 +34,8 @@ _LARGEST_BODY = 64 * 2**20
 
 
 class Server:
-    """Routes and what they share. ``model`` tokenizes and scores; the engine generates."""
+    """Routes and what they share. ``model`` tokenizes and scores; the engine generates. ``report``:
+    what replies come with beside their text."""
 
     def __init__(
         self,
@@ -42,12 +44,14 @@ class Server:
         name: str,
         api_key: str | None = None,
         log: RequestLog | None = None,
+        report: Report = TRUE_REPORT,
     ) -> None:
         self._engine = engine
         self._model = model
         self._name = name
         self._api_key = api_key
         self._log = log
+        self._report = report
         self._inflight = InFlight()
         self._started = int(time.time())
 
@@ -117,7 +121,9 @@ class Server:
             raise ApiError(404, f"The model `{body.model}` does not exist.")
         if body.stream and body.prompt_logprobs is not None:
             raise ApiError(400, "prompt_logprobs is not available when stream is true")
-        reply = Reply(self._engine, self._model.tokenizer, body, kind, prompt, arrived)
+        reply = Reply(
+            self._engine, self._model.tokenizer, body, kind, prompt, arrived, self._report
+        )
         writer = Writer(kind, self._name, bool(body.return_token_ids), prompt)
         with self._inflight.one():
             try:
@@ -130,7 +136,7 @@ class Server:
                 raise ApiError(500, str(error)) from error
             finally:
                 if self._log is not None:
-                    self._log.write(body, reply)
+                    self._log.write(body, reply, writer)
 
     # --- tokens
 

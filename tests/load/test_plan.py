@@ -39,7 +39,7 @@ def test_an_even_number_of_passes_balances_a_steady_drift_and_an_odd_one_nearly_
 
 
 def test_a_schedule_numbers_each_arms_passes_and_all_places() -> None:
-    plan = schedule(["solo", "busy"], 2)
+    plan = schedule({"solo": 2, "busy": 2})
     assert plan[:4] == [
         PassPlan("solo", "stock", 0, 0),
         PassPlan("solo", "candidate", 0, 1),
