@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loadjudge.gates import agreement, fidelity, lengths, memory
+from loadjudge.gates.checks import gates_of
+from loadjudge.gates.sequential import look_of
 from loadjudge.load.guard import lag_share, median_tpot, reasons
 from loadjudge.record.evaluation import (
     SCHEMA_VERSION,
@@ -35,16 +36,8 @@ def evaluate(run: RunRecord) -> Evaluation:
     }
     playable = {w: p for w, p in paired.items() if p.playable}
     figures = speed(playable, seed) if playable else None
-    memory_gate, memory_figure = memory.check(run, limits.memory_slack_mib)
-    fidelity_gate, fidelity_figure = fidelity.check(run, limits.fidelity_ceiling)
-    agreement_gate, agreement_figure = agreement.check(run, limits.greedy_agreement_floor)
-    lengths_gate, lengths_figure = lengths.check(run, limits.length_margin, seed)
-    gates = {
-        "memory": memory_gate,
-        "fidelity": fidelity_gate,
-        "agreement": agreement_gate,
-        "lengths": lengths_gate,
-    }
+    checked = gates_of(run, limits, seed, look_of(run))
+    gates = checked.gates
     invalid = reasons(run.passes)
     if not run.complete:
         why = run.died["sentence"].splitlines()[0] if run.died else "it was interrupted"
@@ -57,10 +50,6 @@ def evaluate(run: RunRecord) -> Evaluation:
     return Evaluation(
         ratios=figures.ratios if figures else {},
         specscore=specscore,
-        greedy_agreement=agreement_figure.candidate if agreement_figure else None,
-        fidelity=fidelity_figure,
-        lengths=lengths_figure,
-        memory=memory_figure,
         acceptance={w: _acceptance(run.of(w, "candidate")) for w in run.workloads},
         limits=limits,
         reason=reason,
@@ -72,12 +61,12 @@ def evaluate(run: RunRecord) -> Evaluation:
         pooled=figures.pooled if figures else None,
         specscore_interval=figures.interval if figures else None,
         control=control({w: run.of(w, "stock") for w in playable}, seed),
-        agreement=agreement_figure,
         workloads={w: _workload(run, w) for w in run.workloads},
         invalid=invalid,
         notes=_notes(run),
         unavailable=run.unavailable,
         run={**_facts(run.header), "lanes": run.lanes, "engine_events": list(run.engines)},
+        **checked.figures,
     )
 
 

@@ -9,18 +9,13 @@ from pathlib import Path
 from loadjudge.deciding import Extension, score
 from loadjudge.errors import JudgeError, Status
 from loadjudge.load.arm import Access, Arm
+from loadjudge.load.context import expected_context, kv_lanes, mean_live_context, mean_reply
 from loadjudge.load.counting import Counter
 from loadjudge.load.evidence import read_greedy, read_texts
 from loadjudge.load.header import Options, header, load_sessions, shipped_or_given
 from loadjudge.load.lanes import Progress
 from loadjudge.load.live import Watcher
-from loadjudge.load.passes import (
-    PassLoad,
-    kv_lanes,
-    mean_live_context,
-    play_pass,
-    probe_context,
-)
+from loadjudge.load.passes import PassLoad, play_pass, probe
 from loadjudge.load.plan import PassPlan, choose, schedule
 from loadjudge.load.scoreboard import Scoreboard
 from loadjudge.load.together import together
@@ -28,6 +23,7 @@ from loadjudge.random import generator
 from loadjudge.record.log import RunLog, read_events
 from loadjudge.record.run import read_run
 from loadjudge.record.values import PlayRecord
+from loadjudge.sessions.model import Session
 from loadjudge.sessions.shipped import load_texts
 
 _ENGINE_NOTICED_S = 3.0  # lanes may fail before the engine's end is seen
@@ -229,13 +225,7 @@ class Judge:
         if table.lanes != "kv":
             return table.lanes
         if workload not in self._lanes:
-            context = mean_live_context(self._stock_plays)
-            if context is None:
-                sessions = self._chosen[workload]
-                probe = PassLoad(
-                    self._task, sessions, sessions, 1, self._options.seed, self._options.extra
-                )
-                context = await probe_context(self._stock, probe)
+            context = await self._context_of(self._chosen[workload])
             kv_tokens = self._stock.abilities.kv_tokens
             lanes = kv_lanes(kv_tokens, context, table.fill)
             self._lanes[workload] = lanes
@@ -254,6 +244,18 @@ class Judge:
                 f"({kv_tokens:,.0f} tokens, {context or 0:,.0f} a lane)"
             )
         return self._lanes[workload]
+
+    async def _context_of(self, sessions: list[Session]) -> float | None:
+        """What a lane holds of the KV cache with these sessions: counted, else probed."""
+        abilities = self._stock.abilities
+        context = await expected_context(
+            self._stock.http, abilities.model, sessions, mean_reply(self._stock_plays)
+        )
+        if context is None:
+            options = self._options
+            load = PassLoad(self._task, sessions, sessions, 1, options.seed, options.extra)
+            context = mean_live_context(await probe(self._stock, load))
+        return context
 
     def _log_memory(self) -> None:
         for arm in (self._stock, self._candidate):

@@ -33,12 +33,11 @@ def demo(
     folder = new_directory(output, "demo")
     typer.echo(INTRODUCTION, err=True)
     outcomes = {}
-    # A cheat is found by what it says, so one pass of each workload is enough of it.
-    for name, engine, passes in (("honest", "ngram", None), ("cheat", "lenient", 1)):
+    for name, engine in (("honest", "ngram"), ("cheat", "lenient")):
         typer.echo(f"\n{name}: servers/demo/{engine}", err=True)
         directory = folder / name
         directory.mkdir()
-        play(_options(engine, passes, seed), directory, {}, resume=False)
+        play(_options(engine, seed), directory, {}, resume=False)
         outcomes[name] = write_outcome(directory)
     for name, evaluation in outcomes.items():
         typer.echo(f"\n== {name} ==")
@@ -52,15 +51,17 @@ def demo(
     raise typer.Exit(honest if honest or caught else Status.FAILED)
 
 
-def _options(engine: str, passes: int | None, seed: int) -> "Options":
+def _options(engine: str, seed: int) -> "Options":
     from loadjudge.load.budget import Budget
     from loadjudge.load.header import Options, session_files
     from loadjudge.load.task import find_task
     from loadjudge.servers.engine import find_engine
 
     task = find_task("demo")
-    if passes is not None:
-        task = task.model_copy(update={"passes": passes})
+    if engine == "lenient":
+        # A cheat is found by what it says: one pass of one workload is enough of it.
+        team = task.workloads["team"].model_copy(update={"sessions": 24})
+        task = task.model_copy(update={"passes": 1, "workloads": {"team": team}})
     return Options(
         task=task,
         stock=find_engine("servers/demo/stock"),

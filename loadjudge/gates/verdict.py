@@ -125,5 +125,10 @@ def would_take(factor: float | None, missing: int | None) -> str:
     if missing is not None:
         return f"; about {missing:,} more tokens an arm would decide it"
     if factor is not None:
-        return f"; {factor:.3g} times the tokens would decide it"
+        return f"; {times(factor)} the tokens would decide it"
     return ""
+
+
+def times(factor: float) -> str:
+    """``3.49 times``, ``1,107 times``."""
+    return f"{factor:,.0f} times" if factor >= 100 else f"{factor:.3g} times"

@@ -24,6 +24,8 @@ from loadjudge.sessions.model import Session
 LOOK_EVERY_S = 0.5
 _RAMP_S_PER_LANE = 0.1
 _RAMP_S_AT_MOST = 10.0
+_PROBE_SESSIONS = 8
+_PROBE_LANES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,58 +143,25 @@ async def play_pass(
     )
 
 
-async def probe_context(arm: Arm, load: PassLoad) -> float | None:
-    """The mean live context of the task's sessions in tokens, from a short unmeasured probe."""
+async def probe(arm: Arm, load: PassLoad) -> list[PlayRecord]:
+    """A short unmeasured play of a workload's first sessions."""
     played: list[PlayRecord] = []
     plan = PassPlan("probe", arm.name, 0, 0)
+    sessions = load.sessions[:_PROBE_SESSIONS]
+    lanes = min(_PROBE_LANES, len(sessions))
     async with arm.load_client() as client:
-        sessions = load.sessions[:_PROBE_SESSIONS]
         await Lanes(
             client,
             _requests(arm, plan, load, None),
-            min(4, len(sessions)),
+            lanes,
             plays(sessions),
-            ramp_fillers(sessions, 4, load.seed),
+            ramp_fillers(sessions, lanes, load.seed),
             fillers(sessions, load.seed),
             0.0,
             played.append,
             Progress(),
         ).run()
-    return mean_live_context(played)
-
-
-_PROBE_SESSIONS = 8
-
-
-def mean_live_context(played: list[PlayRecord]) -> float | None:
-    """Tokens that a lane holds in the KV cache, averaged over the time that it is busy.
-
-    A turn holds its prompt and, on average, half of its reply. None where the endpoint reports
-    no prompt tokens.
-    """
-    held = busy = 0.0
-    for play in played:
-        for turn in play.turns:
-            if turn.prompt_tokens is not None and turn.last_s is not None:
-                seconds = turn.last_s - turn.sent_s
-                held += seconds * (turn.prompt_tokens + (turn.reported_tokens or 0) / 2)
-                busy += seconds
-    return held / busy if busy else None
-
-
-def kv_lanes(kv_tokens: float | None, context: float | None, fill: float) -> int:
-    """How many lanes fill the share ``fill`` of the stock's KV cache.
-
-    Both arms get this number: a draft that takes room from the cache must show in the
-    candidate's speed, not in fewer lanes. Raises JudgeError where a figure is unknown.
-    """
-    if kv_tokens is None or context is None:
-        unknown = "the size of its KV cache" if kv_tokens is None else "its prompts' tokens"
-        raise JudgeError(
-            f'lanes = "kv" can\'t be worked out: the stock engine does not tell {unknown}; '
-            f"give the workload a number of lanes"
-        )
-    return max(1, int(kv_tokens * fill / context))
+    return [p for p in played if p.measured]
 
 
 def _requests(arm: Arm, plan: PassPlan, load: PassLoad, salt: str | None) -> Requests:

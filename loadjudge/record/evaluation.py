@@ -118,6 +118,8 @@ class Integrity(Model):
     undecodable: int | None = None  # replies whose ids don't decode to their text
     silent_candidate: float | None = None  # share of tokens that came without text
     silent_stock: float | None = None
+    trailing_candidate: float | None = None  # and after the last character of its reply
+    trailing_stock: float | None = None
     characters_candidate: float | None = None  # a token
     characters_stock: float | None = None
     prompts: int | None = None  # first turns whose prompt ids were compared

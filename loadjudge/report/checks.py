@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from loadjudge.record.evaluation import Evaluation, Gap, Gate, GateVerdict
+from loadjudge.record.evaluation import Evaluation, ExcessGap, Gap, Gate, GateVerdict
 from loadjudge.report import formats
 from loadjudge.report.seed import seed_gates
 
@@ -16,6 +16,7 @@ TITLES = {
     "support": "tokens outside support",
     "ranks": "rank uniformity",
     "integrity": "integrity of the stream",
+    "text_test": "likeness of texts",
 }
 RATIOS = {"lengths"}  # gates whose figure is a ratio around 1
 GAPS = {"likelihood", "argmax", "support"}  # gates whose figure is a difference around 0
@@ -33,6 +34,7 @@ class Check:
     sentence: str
     details: tuple[str, ...]  # further figures that the record has
     missing_tokens: int | None
+    growth: float | None  # where the tokens aren't known: by which factor they would have to grow
     gate: Gate
 
 
@@ -52,11 +54,16 @@ def _check(name: str, gate: Gate, evaluation: Evaluation) -> Check:
         name=name,
         title=TITLES.get(name, name.replace("_", " ")),
         measured=measured(name, gate),
-        limit=limit(name, gate),
+        limit=limit(name, gate, evaluation.looks.level if evaluation.looks else 0.95),
         verdict=gate.verdict,
         sentence=sentence,
-        details=_details(name, evaluation, seed=evaluation.gates is None),
+        details=tuple(
+            said
+            for said in _details(name, evaluation, seed=evaluation.gates is None)
+            if said not in sentence
+        ),
         missing_tokens=gate.missing_tokens,
+        growth=gate.growth,
         gate=gate,
     )
 
@@ -74,7 +81,7 @@ def measured(name: str, gate: Gate) -> str:
     return f"{text} ({_number(name, gate.low)} to {_number(name, gate.high)})"
 
 
-def limit(name: str, gate: Gate) -> str:
+def limit(name: str, gate: Gate, level: float = 0.95) -> str:
     """What the figure or its interval has to keep to."""
     low, high = gate.bound_low, gate.bound_high
     if low is None and high is None:
@@ -83,7 +90,7 @@ def limit(name: str, gate: Gate) -> str:
         return f"≤ {_bound(name, high)}"
     if high is None:
         return f"≥ {_bound(name, low)}"
-    at = " at 95 %" if gate.low is not None or name in GAPS | RATIOS else ""
+    at = f" at {100 * level:.3g} %" if gate.low is not None or name in GAPS | RATIOS else ""
     if abs(low + high) < 1e-9:
         return f"within ±{high:.4g}{at}"
     if abs(low + high - 2) < 1e-9:
@@ -107,7 +114,7 @@ def _number(name: str, value: float) -> str:
             return formats.signed(value)
         case "agreement" | "lengths":
             return f"{value:.3f}"
-        case "ranks":
+        case "ranks" | "text_test":
             return f"p = {value:.2g}"
         case _:
             return f"{value:,.4g}"
@@ -119,9 +126,17 @@ def _details(name: str, evaluation: Evaluation, *, seed: bool) -> tuple[str, ...
         case "memory" if evaluation.memory is not None:
             return _memory(evaluation)
         case "likelihood" if evaluation.likelihood is not None and not seed:
-            return (_means("plain mean log-probabilities", evaluation.likelihood, " nats"),)
+            plain = _means("plain mean log-probabilities", evaluation.likelihood, " nats")
+            return (plain, *_excess("excess log-likelihood", evaluation.excess_likelihood))
         case "argmax" if evaluation.argmax is not None and not seed:
-            return (_means("plain shares", evaluation.argmax, ""),)
+            plain = _means("plain shares", evaluation.argmax, "")
+            return (plain, *_excess("excess first choices", evaluation.excess_argmax))
+        case "support" if evaluation.support is not None:
+            own_shares = evaluation.support
+            return (
+                f"outside: candidate {formats.share(own_shares.candidate)}, stock "
+                f"{formats.share(own_shares.stock)}",
+            )
         case "agreement" if evaluation.agreement is not None:
             own = evaluation.agreement
             return (
@@ -129,10 +144,11 @@ def _details(name: str, evaluation: Evaluation, *, seed: bool) -> tuple[str, ...
                 f"{own.candidate:.3f}, over {formats.plural(own.replies, 'reply', 'replies')}",
             )
         case "lengths" if evaluation.lengths:
-            return tuple(
+            ratios = tuple(
                 f"{workload} {r.ratio:.3f} ({r.low:.3f} to {r.high:.3f})"
                 for workload, r in evaluation.lengths.items()
             )
+            return (*ratios, *_excess("excess ends a token", evaluation.excess_end))
     return ()
 
 
@@ -147,6 +163,22 @@ def _memory(evaluation: Evaluation) -> tuple[str, ...]:
         kind = "on the device" if memory.kind == "device" else "resident in host memory"
         said.append(f"measured {kind}")
     return tuple(said)
+
+
+def _excess(what: str, gap: ExcessGap | None) -> tuple[str, ...]:
+    """Each arm's excess against its known zero."""
+    if gap is None:
+        return ()
+    arms = (
+        ("candidate", gap.candidate, gap.candidate_low, gap.candidate_high),
+        ("stock", gap.stock, gap.stock_low, gap.stock_high),
+    )
+    said = ", ".join(
+        f"{arm} {formats.signed(mean)} ({formats.signed(low)} to {formats.signed(high)})"
+        for arm, mean, low, high in arms
+    )
+    about = "" if gap.exact else ", approximate"
+    return (f"{what}, 0 if lossless{about}: {said}",)
 
 
 def _means(what: str, gap: Gap, unit: str) -> str:

@@ -15,10 +15,12 @@ from loadjudge.record.values import ARMS, RunRecord
 from loadjudge.report import formats, sections
 from loadjudge.report.bullets import bullet
 from loadjudge.report.checks import TITLES, checks_of
+from loadjudge.report.gateplot import gate_plot
 from loadjudge.report.identity import Identity, identity_of, metadata_of
 from loadjudge.report.plots import plots_of
 from loadjudge.report.speedups import speedup_plot
 from loadjudge.report.summary import rows_of
+from loadjudge.report.tokens import excess_plot, oddest, rank_plot
 from loadjudge.report.verdict import big_score, headline_of
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -31,6 +33,7 @@ FILTERS = (
     formats.millis_span,
     formats.count,
     formats.decimal,
+    formats.signed,
     formats.share,
     formats.plural,
     formats.listed,
@@ -43,6 +46,7 @@ def render_html(evaluation: Evaluation, run: RunRecord | None) -> str:
     metadata = metadata_of(evaluation, run)
     identity = identity_of(metadata)
     rows = rows_of(evaluation)
+    checks = checks_of(evaluation)
     return (
         _environment()
         .get_template("report.html.j2")
@@ -57,7 +61,11 @@ def render_html(evaluation: Evaluation, run: RunRecord | None) -> str:
             rows=rows,
             speedups=Markup(speedup_plot(rows)) if rows else None,
             plots=plots_of(run) if run else (),
-            checks=checks_of(evaluation),
+            checks=checks,
+            gateplot=_drawn(gate_plot(checks, evaluation)),
+            rankplot=_drawn(rank_plot(evaluation.ranks)) if evaluation.ranks else None,
+            excessplot=_drawn(excess_plot(run, evaluation)) if run else None,
+            oddest=oddest(run) if run else (),
             latencies={row.workload: sections.latency_rows(row) for row in rows if row.arms},
             accounts={row.workload: sections.accounts(row, evaluation) for row in rows if row.arms},
             passes=sections.pass_rows(run) if run else (),
@@ -88,6 +96,10 @@ def _environment() -> Environment:
     environment.tests["table"] = lambda value: isinstance(value, Mapping)
     environment.tests["rows"] = lambda value: isinstance(value, list | tuple)
     return environment
+
+
+def _drawn(svg: str | None) -> Markup | None:
+    return None if svg is None else Markup(svg)
 
 
 def _title(identity: Identity) -> str:

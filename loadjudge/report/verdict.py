@@ -64,6 +64,13 @@ def big_score(evaluation: Evaluation) -> tuple[str, str]:
 
 def _sentence(verdict: RunVerdict | None, checks: tuple[Check, ...]) -> str:
     if verdict == "passed":
+        undecided = [c.title for c in checks if c.verdict == "inconclusive"]
+        if undecided:
+            return (
+                f"No gate failed. {formats.listed(undecided).capitalize()} "
+                f"{'is' if len(undecided) == 1 else 'are'} undecided, which the rule reject lets "
+                f"pass."
+            )
         untested = sum(c.verdict == "n/a" for c in checks)
         but = f"; {formats.plural(untested, 'check')} had nothing to decide" if untested else ""
         return f"Every gate that applies was passed{but}."
@@ -94,7 +101,9 @@ def _reasons(
         f"{c.title.capitalize()}: about {formats.plural(c.missing_tokens, 'more token')} "
         "would decide it."
         for c in checks
-        if c.verdict == wanted == "inconclusive" and c.missing_tokens is not None
+        if c.verdict == wanted == "inconclusive"
+        and c.missing_tokens is not None
+        and "would decide it" not in c.sentence
     ]
     said: list[str] = []
     for reason in reasons:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from loadjudge.errors import JudgeError
-from loadjudge.load.passes import _summary, kv_lanes, mean_live_context, salt_of
+from loadjudge.load.context import kv_lanes, mean_live_context
+from loadjudge.load.passes import _summary, salt_of
 from loadjudge.load.plan import PassPlan
 from loadjudge.load.together import together
 from loadjudge.servers.endpoint import Load

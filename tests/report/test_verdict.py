@@ -116,3 +116,25 @@ def test_a_drawing_needs_a_figure_and_a_limit() -> None:
     drawn = bullet(Gate(verdict="pass", sentence="", figure=0.1, bound_high=0.2))
     assert drawn is not None
     assert "<circle" in drawn
+
+
+def test_a_run_that_passed_by_reject_alone_says_what_is_undecided(evaluation: Evaluation) -> None:
+    record = evaluation.model_copy(update={"rule": "reject", "gates": {"likelihood": OPEN}})
+    sentence = headline_of(record).sentence
+    assert "No gate failed" in sentence
+    assert "undecided, which the rule reject lets pass" in sentence
+
+
+def test_what_it_would_take_is_said_once(evaluation: Evaluation) -> None:
+    said = OPEN.model_copy(
+        update={"sentence": "Open; about 41,200 more tokens an arm would decide it"}
+    )
+    record = evaluation.model_copy(update={"verdict": "inconclusive", "gates": {"lengths": said}})
+    assert len(headline_of(record).reasons) == 1
+
+
+def test_a_look_shows_its_own_level(evaluation: Evaluation) -> None:
+    looks = {"look": 2, "level": 0.99167, "p_share": 1 / 6}
+    record = Evaluation.model_validate({**evaluation.model_dump(), "looks": looks})
+    limits = {c.name: c.limit for c in checks_of(record)}
+    assert limits["likelihood"] == "within ±0.05 at 99.2 %"

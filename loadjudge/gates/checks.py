@@ -1,0 +1,61 @@
+"""All checks of a run, in the order of the design. Pure."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from loadjudge.gates import (
+    agreement,
+    fidelity,
+    first_choice,
+    integrity,
+    lengths,
+    likelihood,
+    memory,
+    ranks,
+    support,
+    text_test,
+)
+from loadjudge.gates.sequential import level_at, limit_at, looks
+from loadjudge.record.evaluation import Gate, Limits
+from loadjudge.record.values import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The gates, and the record's fields with the figures behind them."""
+
+    gates: dict[str, Gate]
+    figures: dict[str, Any]
+
+
+def gates_of(run: RunRecord, limits: Limits, seed: int, look: int | None = None) -> Checked:
+    """Every check at the level of ``look``; ``None``: the run's one and only look, at 95 %.
+
+    Where nothing is scored the text test stands in for the likelihood gates.
+    """
+    level = level_at(look)
+    gates: dict[str, Gate] = {}
+    figures: dict[str, Any] = {"looks": looks(look)}
+    gates["memory"], figures["memory"] = memory.check(run, limits.memory_slack_mib)
+    gates["fidelity"], figures["fidelity"] = fidelity.check(run, limits.fidelity_ceiling)
+    gates["likelihood"], figures["likelihood"], figures["excess_likelihood"] = likelihood.check(
+        run, limits, level
+    )
+    gates["argmax"], figures["argmax"], figures["excess_argmax"] = first_choice.check(
+        run, limits, level
+    )
+    gates["agreement"], agreed = agreement.check(run, limits.greedy_agreement_floor)
+    figures["agreement"] = agreed
+    figures["greedy_agreement"] = agreed.candidate if agreed else None
+    figures["excess_end"] = ends = lengths.measure_ends(run, level)
+    gates["lengths"], figures["lengths"] = lengths.check(
+        run, limits.length_margin, seed, ends=ends, ends_bound=limits.ends_bound, level=level
+    )
+    gates["support"], figures["support"] = support.check(run, limits.support_bound, level)
+    gates["ranks"], figures["ranks"] = ranks.check(run, limit_at(look, limits.rank_p), seed)
+    gates["integrity"], figures["integrity"] = integrity.check(run)
+    if figures["likelihood"] is None:
+        gates["text_test"], figures["text_test"] = text_test.check(
+            run, limit_at(look, limits.text_p), seed
+        )
+    return Checked(gates, figures)

@@ -1,0 +1,91 @@
+"""How many lanes fill the KV cache: what a lane holds of it, and how much there is."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from loadjudge.client.http import PlainClient
+from loadjudge.errors import JudgeError
+from loadjudge.load.together import together
+from loadjudge.record.values import PlayRecord
+from loadjudge.sessions.model import Session
+
+_AT_ONCE = 8
+_UNKNOWN_REPLY = 128.0  # tokens, where no reply has been seen yet
+
+
+def mean_reply(played: Sequence[PlayRecord]) -> float:
+    """Mean reply of played sessions, in tokens."""
+    replies = [t.reported_tokens for p in played for t in p.turns if t.reported_tokens]
+    return sum(replies) / len(replies) if replies else _UNKNOWN_REPLY
+
+
+async def expected_context(
+    http: PlainClient, model: str, sessions: Sequence[Session], reply: float
+) -> float | None:
+    """Tokens that a lane holds on average while it plays these sessions.
+
+    Each turn's prompt is counted by the engine's own tokenizer and template, with the file's
+    recorded replies standing for the model's; half of a mean reply comes on top. Turns weigh
+    alike, as a turn's time goes by its reply. It is asked of the workload's own sessions: their
+    prompts differ by a hundred times, and a probe of a few would miss that. None where the
+    endpoint can't count messages.
+    """
+    unique = list({s.id: s for s in sessions}.values())
+    contexts: list[float] = []
+
+    async def one(session: Session) -> None:
+        messages: list[dict[str, Any]] = []
+        missing = 0.0
+        for turn in session.turns:
+            messages += turn.messages
+            ids = await http.tokenize(model, messages=messages, tools=session.tools)
+            if ids is None:
+                raise _NoCount
+            contexts.append(len(ids) + missing + reply / 2)
+            if turn.recorded is None:
+                missing += reply
+                messages.append({"role": "assistant", "content": "…"})
+            else:
+                messages.append(turn.recorded)
+
+    try:
+        for start in range(0, len(unique), _AT_ONCE):
+            await together(one(s) for s in unique[start : start + _AT_ONCE])
+    except (_NoCount, JudgeError):  # it refuses messages or tools: then it can't count them
+        return None
+    return sum(contexts) / len(contexts) if contexts else None
+
+
+class _NoCount(Exception):
+    pass
+
+
+def mean_live_context(played: Sequence[PlayRecord]) -> float | None:
+    """Tokens that a lane held in the KV cache, averaged over the time that it was busy.
+
+    A turn holds its prompt and, on average, half of its reply. None where the endpoint reports
+    no prompt tokens.
+    """
+    held = busy = 0.0
+    for play in played:
+        for turn in play.turns:
+            if turn.prompt_tokens is not None and turn.last_s is not None:
+                seconds = turn.last_s - turn.sent_s
+                held += seconds * (turn.prompt_tokens + (turn.reported_tokens or 0) / 2)
+                busy += seconds
+    return held / busy if busy else None
+
+
+def kv_lanes(kv_tokens: float | None, context: float | None, fill: float) -> int:
+    """How many lanes fill the share ``fill`` of the stock's KV cache.
+
+    Both arms get this number: a draft that takes room from the cache must show in the
+    candidate's speed, not in fewer lanes. Raises JudgeError where a figure is unknown.
+    """
+    if kv_tokens is None or context is None:
+        unknown = "the size of its KV cache" if kv_tokens is None else "its prompts' tokens"
+        raise JudgeError(
+            f'lanes = "kv" can\'t be worked out: the stock engine does not tell {unknown}; '
+            f"give the workload a number of lanes"
+        )
+    return max(1, int(kv_tokens * fill / context))
