@@ -6,10 +6,11 @@ from typing import Any
 
 from loadjudge.gates.checks import gates_of
 from loadjudge.gates.sequential import look_of
-from loadjudge.load.guard import lag_share, median_tpot, reasons
+from loadjudge.load.guard import lag_share, median_tpot, noisy, reasons
 from loadjudge.record.evaluation import (
     SCHEMA_VERSION,
     ArmFigures,
+    Control,
     Evaluation,
     Gate,
     Limits,
@@ -36,6 +37,7 @@ def evaluate(run: RunRecord) -> Evaluation:
     }
     playable = {w: p for w, p in paired.items() if p.playable}
     figures = speed(playable, seed) if playable else None
+    against_itself = control({w: run.of(w, "stock") for w in playable}, seed)
     checked = gates_of(run, limits, seed, look_of(run))
     gates = checked.gates
     invalid = reasons(run.passes)
@@ -60,10 +62,10 @@ def evaluate(run: RunRecord) -> Evaluation:
         gates=gates,
         pooled=figures.pooled if figures else None,
         specscore_interval=figures.interval if figures else None,
-        control=control({w: run.of(w, "stock") for w in playable}, seed),
+        control=against_itself,
         workloads={w: _workload(run, w) for w in run.workloads},
         invalid=invalid,
-        notes=_notes(run),
+        notes=_notes(run) + _control_notes(against_itself),
         unavailable=run.unavailable,
         run={**_facts(run.header), "lanes": run.lanes, "engine_events": list(run.engines)},
         **checked.figures,
@@ -76,13 +78,15 @@ def verdict_of(
     """The run's verdict and its reason.
 
     Under the rule ``reject`` a gate that is undecided does not stop a run, as on the seed
-    arena's pages; under ``decide`` it does, and the run is inconclusive.
+    arena's pages; under ``decide`` it does, and the run is inconclusive. So it does where a gate
+    that the task limits can't be had.
     """
     if invalid:
         return "invalid", invalid[0]
     for verdict, outcome in (("fail", "failed"), ("inconclusive", "inconclusive")):
         for name, gate in gates.items():
-            if gate.verdict == verdict and (verdict == "fail" or rule == "decide"):
+            open_too = verdict == "inconclusive" and gate.verdict == "n/a" and gate.asked
+            if (gate.verdict == verdict or open_too) and (verdict == "fail" or rule == "decide"):
                 return ("failed" if outcome == "failed" else "inconclusive"), (
                     f"{name}: {gate.sentence}"
                 )
@@ -191,7 +195,25 @@ def _notes(run: RunRecord) -> list[str]:
             notes.append(f"{uncounted} of {arm}'s {len(turns)} replies could not be counted")
         if passes and not any(p.cache_reset or p.salt for p in passes):
             notes.append(f"{arm}'s prefix cache could be neither emptied nor salted between passes")
+    late = noisy(run.passes)
+    if late:
+        worst = max(late, key=lambda p: p.lag["mean"])
+        notes.append(
+            f"the machine was noisy: in {len(late)} of {len(run.passes)} passes it kept the client "
+            f"waiting by more than 5% of the time between tokens in the mean (at most "
+            f"{worst.lag['mean'] * 1e3:.2f} ms)"
+        )
     return notes
+
+
+def _control_notes(control: Control | None) -> list[str]:
+    """Where stock differs from itself by more than its interval, the intervals are too short."""
+    return [
+        f"stock against itself is {p.ratio:.3f} ({p.low:.3f} to {p.high:.3f}) at {w}: passes "
+        f"differed by more than sessions explain, and {w}'s intervals are too short by as much"
+        for w, p in (control.pooled if control else {}).items()
+        if not p.low <= 1 <= p.high
+    ]
 
 
 def _facts(header: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from loadjudge.evaluate import evaluate, verdict_of
+from loadjudge.gates.checks import asked_for
 from loadjudge.gates.sequential import level_at, look_note
 from loadjudge.gates.simulate import replies
-from loadjudge.record.evaluation import Gate, read_evaluation
+from loadjudge.record.evaluation import Gate, Limits, read_evaluation
 from loadjudge.record.values import ARMS, MemoryPeak
 
 PASS, FAIL = Gate(verdict="pass", sentence="sound"), Gate(verdict="fail", sentence="broken")
@@ -264,3 +265,24 @@ def test_a_look_in_the_log_widens_the_intervals(make: Any, passes: list[Any]) ->
     assert a is not None
     assert b is not None
     assert b.high - b.low > 1.2 * (a.high - a.low)
+
+
+def test_a_limited_gate_that_cannot_be_had_is_not_passed() -> None:
+    refused = Gate(verdict="n/a", sentence="the endpoint gives no prompt log-probabilities")
+    limits = Limits(fidelity_ceiling=0.01)
+    gates = asked_for({"fidelity": refused, "ranks": refused}, limits)
+    assert gates["fidelity"].asked
+    assert not gates["ranks"].asked  # the task sets no limit for it
+    verdict, reason = verdict_of(gates, [], "decide")
+    assert verdict == "inconclusive"
+    assert reason is not None
+    assert "gives no prompt log-probabilities" in reason
+    assert verdict_of(gates, [], "reject") == ("passed", None)
+
+
+def test_a_text_test_that_decides_stands_for_the_gates_of_scores() -> None:
+    refused = Gate(verdict="n/a", sentence="no token ids")
+    limits = Limits(excess_likelihood_bound=0.01, text_p=0.001)
+    text = Gate(verdict="pass", sentence="alike")
+    assert not asked_for({"likelihood": refused, "text_test": text}, limits)["likelihood"].asked
+    assert asked_for({"likelihood": refused}, limits)["likelihood"].asked

@@ -58,4 +58,33 @@ def gates_of(run: RunRecord, limits: Limits, seed: int, look: int | None = None)
         gates["text_test"], figures["text_test"] = text_test.check(
             run, limit_at(look, limits.text_p), seed
         )
-    return Checked(gates, figures)
+    return Checked(asked_for(gates, limits), figures)
+
+
+# Which limits ask for a gate.
+_LIMITS = {
+    "memory": ("memory_slack_mib",),
+    "fidelity": ("fidelity_ceiling",),
+    "likelihood": ("likelihood_bound", "excess_likelihood_bound"),
+    "argmax": ("argmax_bound", "excess_argmax_bound"),
+    "agreement": ("greedy_agreement_floor",),
+    "lengths": ("length_margin", "ends_bound"),
+    "support": ("support_bound",),
+    "ranks": ("rank_p",),
+}
+_OF_SCORES = ("likelihood", "argmax", "support", "ranks")
+
+
+def asked_for(gates: dict[str, Gate], limits: Limits) -> dict[str, Gate]:
+    """Marks gates that the task limits and that can't be had here: an engine that refuses to be
+    looked at has not passed. The text test, where it decides, stands for those of scores."""
+    stood_for = _OF_SCORES if gates.get("text_test", _NONE).verdict in ("pass", "fail") else ()
+    marked = {}
+    for name, gate in gates.items():
+        limited = any(getattr(limits, limit) is not None for limit in _LIMITS.get(name, ()))
+        missing = gate.verdict == "n/a" and limited and name not in stood_for
+        marked[name] = gate.model_copy(update={"asked": True}) if missing else gate
+    return marked
+
+
+_NONE = Gate(verdict="n/a", sentence="")

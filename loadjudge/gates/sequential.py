@@ -11,7 +11,7 @@ times as wide at the first, second and third look as at a single one.
 Alpha spending is Lan and DeMets 1983, "Discrete sequential boundaries for clinical trials"; a
 group-sequential bound that uses the looks' correlation (O'Brien and Fleming) would need their
 spacing beforehand. A confidence sequence (Howard, Ramdas, McAuliffe, Sekhon 2021) would hold at
-any number of looks, but is wider up to the fifth or so, and there is none for rank tests.
+any number of looks, but is wider at the first few, and there is none for these rank tests.
 
 A run with a single look keeps the plain 95 %. Which look it is stands in the log as a note.
 """
@@ -24,6 +24,7 @@ from typing import Literal
 
 from scipy import stats
 
+from loadjudge.gates.verdict import times
 from loadjudge.load.budget import Budget
 from loadjudge.record.evaluation import Evaluation, Gate, Looks
 from loadjudge.record.values import ARMS, RunRecord
@@ -200,6 +201,6 @@ def _missing(undecided: Mapping[str, Gate]) -> str:
         if gate.missing_tokens is not None:
             lacks = f" (about {gate.missing_tokens:,} more tokens an arm)"
         elif gate.growth is not None:
-            lacks = f" ({gate.growth:.3g} times the tokens)"
+            lacks = f" ({times(gate.growth)} the tokens)"
         said.append(name + lacks)
     return ", ".join(said)

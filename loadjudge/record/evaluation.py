@@ -193,6 +193,7 @@ class Gate(Model):
 
     verdict: GateVerdict
     sentence: str
+    asked: bool | None = None  # n/a, though the task limits it
     figure: float | None = None
     low: float | None = None
     high: float | None = None

@@ -47,13 +47,15 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """``strength``: by default; ``means``: what it counts, for ``--help`` and the power table."""
+    """``strength``: by default; ``means``: what it counts, for ``--help`` and the power table.
+    ``by_lanes``: whether replies depend on how many others are in flight."""
 
     name: str
     does: str
     means: str
     strength: float
     apply: Callable[[Parts, float], Parts]
+    by_lanes: bool = False
 
     def __call__(self, parts: Parts, strength: float | None = None) -> Parts:
         """The parts of an engine that cheats."""
@@ -121,7 +123,7 @@ ATTACKS: Mapping[str, Attack] = {
         Attack("swapped", "serves a smaller target", "order of its n-grams", 3, _swapped),
         Attack("window", "cuts the history to its end", "tokens that are kept", 512,
                _hooks(asked=lambda _, size: cheats.windowed(round(size)))),
-        Attack("short", "ends replies early", "times the end's odds", 1.5,
+        Attack("short", "ends replies early", "times the end's odds; 2 takes a twentieth", 2,
                _sampler(cheats.hasty)),
         Attack("padded", "adds text to replies", "tokens a reply", 4,
                _hooks(served=lambda parts, n: cheats.padded(
@@ -141,7 +143,7 @@ ATTACKS: Mapping[str, Attack] = {
         Attack("honest-when-scored", "serves a quantised target, but scores with the true one",
                "bits", 4, lambda parts, bits: _quantised(parts, bits, told=False)),
         Attack("honest-below", "accepts drafts too easily from a number of lanes on",
-               "lanes", 8, _hooks(rules=_crowded)),
+               "lanes", 8, _hooks(rules=_crowded), by_lanes=True),
         Attack("memory", "takes more memory than stock", "MiB", 512,
                lambda parts, mib: replace(parts, memory_mib=round(mib))),
     )
