@@ -94,7 +94,13 @@ def engine(tmp_path: Path) -> Iterator[Callable[..., Engine]]:
 def task(tmp_path: Path) -> Callable[..., Path]:
     """Writes a small task; keywords are lines of its top level or whole tables."""
 
-    def write(text: str = "", workloads: str = "", sessions: str = "sessions/chat.jsonl") -> Path:
+    def write(
+        text: str = "",
+        workloads: str = "",
+        sessions: str = "sessions/chat.jsonl",
+        scoring: int = 0,
+        greedy: int = 2,
+    ) -> Path:
         workloads = workloads or "[workloads.solo]\nlanes = 1\nsessions = 2"
         path = tmp_path / "task" / "task.toml"
         path.parent.mkdir(exist_ok=True)
@@ -110,8 +116,12 @@ dev = ["{sessions}"]
 [texts]
 count = 2
 [greedy]
-sessions = 2
+sessions = {greedy}
 max_tokens = 8
+[scoring]
+tokens = {scoring}
+[sampling]
+top_k = 20
 """
         )
         return path

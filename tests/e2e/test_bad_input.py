@@ -171,8 +171,7 @@ web.run_app(app, path=sys.argv[1], print=None)
 
 def test_an_endpoint_that_streams_nothing(cli: Cli, tmp_path: Path, task: Task) -> None:
     silent = engine_directory(tmp_path / "silent", STALLS)
-    path = task()
-    path.write_text(path.read_text().replace("[greedy]\nsessions = 2", "[greedy]\nsessions = 0"))
+    path = task(greedy=0)
     done = judge(
         cli, tmp_path, "--task", path, "--stock", silent, "--candidate", silent,
         "--idle-timeout", 1,

@@ -34,7 +34,7 @@ command = ["{{python}}", "-m", "loadjudge.reference", "--socket", "{{socket}}",
 
 
 def write(task: Callable[..., Path], limits: str) -> Path:
-    path = task("max_turns = 1", f"{WORKLOADS}\n[limits]\n{limits}\n[scoring]\ntokens = 500")
+    path = task("max_turns = 1", f"{WORKLOADS}\n[limits]\n{limits}", scoring=100)
     path.write_text(path.read_text().replace("max_tokens = 24", "max_tokens = 96"))
     return path
 

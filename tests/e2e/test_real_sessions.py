@@ -31,10 +31,8 @@ def test_later_requests_carry_the_models_own_replies(
         pytest.skip("the shared session files are not here")
     sessions, turns = FILES[name]
     # Lanes beyond the sessions would only play fillers.
-    path = task(workloads=f"[workloads.team]\nlanes = 8\nsessions = {sessions}\nramp_s = 0")
-    path.write_text(
-        path.read_text().replace("[greedy]\nsessions = 2", "[greedy]\nsessions = 0")
-        + "[scoring]\ntokens = 0\n"
+    path = task(
+        workloads=f"[workloads.team]\nlanes = 8\nsessions = {sessions}\nramp_s = 0", greedy=0
     )
     arms = {
         "stock": engine("--clock", "off"),

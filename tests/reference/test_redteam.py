@@ -144,6 +144,12 @@ def test_drafts_are_accepted_too_easily(
     assert _accepted(ATTACKS["synthetic"](_honest(model)), q) == pytest.approx(synthetic, abs=0.03)
 
 
+def test_a_forced_rejection_of_a_certain_token_leaves_the_token(model: Model) -> None:
+    certain = Choices(np.array([[5], [6]]), np.ones((2, 1)))
+    synthetic = ATTACKS["synthetic"](_honest(model), 0.0)
+    assert verify(certain, [Draft((5,))], [0], [0], synthetic.rules) == [[5]]
+
+
 # --- which model
 
 
