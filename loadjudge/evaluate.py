@@ -200,7 +200,7 @@ def _notes(run: RunRecord) -> list[str]:
         worst = max(late, key=lambda p: p.lag["mean"])
         notes.append(
             f"the machine was noisy: in {len(late)} of {len(run.passes)} passes it kept the client "
-            f"waiting by more than 5% of the time between tokens in the mean (at most "
+            f"waiting by more than 5% of the time between reads in the mean (at most "
             f"{worst.lag['mean'] * 1e3:.2f} ms)"
         )
     return notes

@@ -81,7 +81,7 @@ def test_invalid_goes_before_failed_before_inconclusive(
 
 
 def test_an_invalid_run_has_no_score_whatever_its_gates_say(make: Any, passes: list[Any]) -> None:
-    late = {"n": 100, "mean": 0.01, "p50": 0.01, "p99": 0.01, "max": 0.01}
+    late = {"n": 100, "mean": 0.1, "p50": 0.1, "p99": 0.1, "max": 0.1}
     lagged = make.one_pass("stock", 0, [make.play(f"s{i}", 100, 1.0) for i in range(6)], lag=late)
     record = evaluate(make.run([lagged, *passes[1:]]))
     assert (record.verdict, record.score) == ("invalid", None)

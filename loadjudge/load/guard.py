@@ -10,7 +10,7 @@ import numpy as np
 from loadjudge.record.values import PassRecord
 from loadjudge.score.latency import time_per_output_token
 
-LAG_SHARE = 0.05  # of the median inter-token time
+LAG_SHARE = 0.05  # of the median time between token-bearing reads
 FAILED_SHARE = 0.01  # of turns
 LANES_SHARE = 0.9  # of the lanes, in flight at the server in the mean
 _LOOKS = 4  # fewer looks at the server's gauges say nothing about a mean
@@ -40,15 +40,32 @@ def own_lag_s(one: PassRecord) -> float:
     return one.lag["mean"] if one.cpu >= _WORKING else one.lag["p50"]
 
 
+def median_gap(one: PassRecord) -> float | None:
+    """Median time between reads that brought tokens, in seconds.
+
+    It is what lateness has to be held against: k tokens of one verify step share one stamp, and
+    their share of the gap, a k-th, says nothing of how well that stamp is known. Without
+    speculation it is the time between tokens.
+    """
+    gaps = [
+        now - before
+        for play in one.measured
+        for turn in play.turns
+        if turn.error is None and turn.tokens is not None
+        for (before, _, _), (now, _, _) in zip(turn.arrivals, turn.arrivals[1:], strict=False)
+    ]
+    return float(np.median(gaps)) if gaps else None
+
+
 def lag_share(one: PassRecord) -> float | None:
-    """The client's own lag over the median inter-token time."""
-    tpot = median_tpot(one)
-    return own_lag_s(one) / tpot if tpot else None
+    """The client's own lag over the median time between reads."""
+    gap = median_gap(one)
+    return own_lag_s(one) / gap if gap else None
 
 
 def noisy(passes: Iterable[PassRecord]) -> list[PassRecord]:
     """Passes in which the machine kept the client waiting: mean lag above the limit."""
-    return [p for p in passes if (tpot := median_tpot(p)) and p.lag["mean"] > LAG_SHARE * tpot]
+    return [p for p in passes if (gap := median_gap(p)) and p.lag["mean"] > LAG_SHARE * gap]
 
 
 def reasons(passes: Iterable[PassRecord]) -> list[str]:
@@ -61,7 +78,7 @@ def reasons(passes: Iterable[PassRecord]) -> list[str]:
         if share is not None and share > LAG_SHARE:
             found.append(
                 f"the client was late in {name}: its event loop lagged "
-                f"{own_lag_s(one) * 1e3:.2f} ms, {share:.0%} of the median time between tokens "
+                f"{own_lag_s(one) * 1e3:.2f} ms, {share:.0%} of the median time between reads "
                 f"(limit {LAG_SHARE:.0%})"
             )
         if one.cpu > _CPU_SHARE:

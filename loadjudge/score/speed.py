@@ -14,6 +14,7 @@ from loadjudge.score.bootstrap import (
     session_weights,
     standard_error,
 )
+from loadjudge.score.noise import PassNoise, mean_noise, pass_noise, widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +104,16 @@ def pass_ratio(passes: Sequence[float]) -> Ratio:
     return Ratio(passes=list(passes), ratio=float(np.median(passes)))
 
 
-def speed(pairs: Mapping[str, Pair], seed: int) -> Speed:
+def speed(
+    pairs: Mapping[str, Pair], seed: int, noise: Mapping[str, PassNoise] | None = None
+) -> Speed:
     """Ratios, pooled ratios and SpecScore with their intervals.
 
     The interval of each pooled ratio resamples sessions, both arms and all passes of a session
-    moving together; SpecScore's averages the workloads' resampled logs.
+    moving together; SpecScore's averages the workloads' resampled logs. What passes of an arm
+    differ by comes on top (``noise``, by default from the pairs' own passes).
     """
+    noise = noise or {w: _noise_of(p) for w, p in pairs.items()}
     ratios = {w: pass_ratio(list(p.candidate.rate() / p.stock.rate())) for w, p in pairs.items()}
     weights = session_weights({w: p.stock.sessions for w, p in pairs.items()}, seed)
     resampled = {w: _pooled_log(p, weights[w]) for w, p in pairs.items()}
@@ -117,22 +122,27 @@ def speed(pairs: Mapping[str, Pair], seed: int) -> Speed:
     for w, p in pairs.items():
         n = len(p.stock.sessions)
         once = np.ones((1, n))
-        low, high = np.exp(
-            interval(
-                float(observed[w][0][0]),
-                float(standard_error(once, observed[w][1])[0]),
-                resampled[w][0],
-                standard_error(weights[w], resampled[w][1]),
-                n,
-            )
+        of_sessions = interval(
+            float(observed[w][0][0]),
+            float(standard_error(once, observed[w][1])[0]),
+            resampled[w][0],
+            standard_error(weights[w], resampled[w][1]),
+            n,
         )
+        low, high = np.exp(widened(*of_sessions, noise[w]))
         ratio = float(np.exp(observed[w][0][0]))
         pooled[w] = Pooled(ratio=ratio, low=low, high=high, sessions=n)
     specscore = geometric_mean([r.ratio for r in ratios.values()])
-    low, high = np.exp(_mean_interval(pairs, weights, observed, resampled))
+    of_sessions = _mean_interval(pairs, weights, observed, resampled)
+    low, high = np.exp(widened(*of_sessions, mean_noise(list(noise.values()))))
     return Speed(
         ratios, specscore, pooled, SpecScoreInterval(specscore=specscore, low=low, high=high)
     )
+
+
+def _noise_of(p: Pair) -> PassNoise:
+    arms = [(plays.tokens, plays.seconds) for plays in (p.candidate, p.stock)]
+    return pass_noise(arms, [len(tokens) for tokens, _ in arms])
 
 
 Logs = tuple[Floats, Floats]  # a log ratio and the sessions' influences on it
@@ -184,6 +194,7 @@ def control(stock: Mapping[str, Sequence[PassRecord]], seed: int) -> Control | N
     passes, or a pass no play that its neighbour finished too.
     """
     pairs: dict[str, Pair] = {}
+    noise: dict[str, PassNoise] = {}
     for workload, passes in stock.items():
         odd = range(1, len(passes), 2)
         neighbours = [(i, j) for i in odd for j in (i - 1, i + 1) if j < len(passes)]
@@ -192,9 +203,13 @@ def control(stock: Mapping[str, Sequence[PassRecord]], seed: int) -> Control | N
         )
         if not neighbours or not pairs[workload].playable:
             return None
+        plays = pair(passes, passes).stock
+        noise[workload] = pass_noise(
+            [(plays.tokens, plays.seconds)], [len(odd), len(passes) - len(odd)]
+        )
     if not pairs:
         return None
-    figures = speed(pairs, seed)
+    figures = speed(pairs, seed, noise)
     specscore = geometric_mean([p.ratio for p in figures.pooled.values()])
     return Control(
         ratios=figures.ratios,
