@@ -10,9 +10,8 @@ if TYPE_CHECKING:
 
 INTRODUCTION = """\
 Engines of the same small model run on this machine: stock decodes a token a step, the candidates
-guess ahead by looking up what was said before. All play the same sessions. The honest one verifies
-its guesses; the cheat lets too many of them pass. One is judged for its speed, the other as well
-for what it serves."""
+guess ahead. All play the same sessions. The honest one looks up what was said before and verifies
+its guesses; the cheat drafts with a smaller model and lets too many of its guesses pass."""
 
 
 def demo(
