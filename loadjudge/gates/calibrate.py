@@ -4,12 +4,13 @@ Design: statistics, section 3. Everything here is a function of pools of replies
 (calibration_pool.py) and goes through the very checks that judge a run.
 
 Bounds are set so that an honest engine passes all gates 99 times in 100 with so many tokens an
-arm. Five gates have such a bound, so each may miss it twice in 1,000 runs (the union bound). The
-interval of half width z·se lies within the bound unless the gap is 3.09 errors off zero or more,
+arm. Five gates have such a bound, so each may miss it twice in 1,000 runs (the union bound). An
+interval lies within the bound unless the gap is 3.09 errors off zero or more,
 
-    bound = (z + z₀.₉₉₉) se
+    bound = half width + z₀.₉₉₉ se
 
-z being the first look's under ``decide``, se the error of runs of stock against itself.
+of the widest interval and the mean error in runs of stock against itself, at the level of the
+first look under ``decide``.
 """
 
 import math
@@ -67,17 +68,14 @@ def outcome(found: Sequence[Checked], tokens: int) -> Runs:
 
 def limits_from(found: Sequence[Checked], given: Limits) -> Limits:
     """The limits that runs of stock against itself give; others stay as the task has them."""
-    reach = _z() + _MISSED
     figures = [one.figures for one in found]
 
     def bound(name: str, scale: float = 1.0) -> float:
-        return rounded_up(reach * scale * _rms(f[name].se for f in figures))
+        half = max((f[name].high - f[name].low) / 2 for f in figures)
+        return rounded_up(scale * (half + _MISSED * _rms(f[name].se for f in figures)))
 
-    lengths = [
-        math.log(ratio.high / ratio.low) / 2 / _z()
-        for f in figures
-        for ratio in [max(f["lengths"].values(), key=lambda r: r.high / r.low)]
-    ]
+    widest = [max(math.log(r.high / r.low) / 2 for r in f["lengths"].values()) for f in figures]
+    lengths = max(widest) + _MISSED * _rms(widest) / _z()
     return given.model_copy(
         update={
             "likelihood_bound": bound("likelihood"),
@@ -86,7 +84,7 @@ def limits_from(found: Sequence[Checked], given: Limits) -> Limits:
             "excess_argmax_bound": bound("excess_argmax"),
             "ends_bound": bound("excess_end"),
             "support_bound": bound("support", math.sqrt(_SUPPORT_TOKENS)),
-            "length_margin": rounded_up(math.exp(reach * _rms(lengths)) - 1),
+            "length_margin": rounded_up(math.exp(lengths) - 1),
             "rank_p": RANK_P,
         }
     )

@@ -29,9 +29,9 @@ from loadjudge.reference.configuration import EngineConfig, parts_of, scheduler_
 from loadjudge.reference.logprobs import LEAST
 from loadjudge.reference.model import Model
 from loadjudge.reference.redteam import Parts
+from loadjudge.reference.request import Output, Request
 from loadjudge.reference.sampling import Sampling as Drawing
 from loadjudge.reference.sampling import top_ids
-from loadjudge.reference.scheduler import Output, Request
 from loadjudge.reference.tokenizer import END
 from loadjudge.sessions.model import Session
 from loadjudge.wire.reply import Reply, ToolCall

@@ -6,6 +6,7 @@ unbiased; but runs share replies, the more so the larger they are against the po
 runs is then known less well than as many independent runs would tell it.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -36,6 +37,7 @@ from loadjudge.sessions.model import Session
 
 Ids = NDArray[np.int64]
 
+_FEW = 40  # replies
 _LANES = 64  # at once, where it makes no difference
 _MOST_LANES = 48  # of a workload that fills the KV cache, about what the task's stock engine holds
 _STOCK_MIB = 200.0  # resident; what the slack is added to
@@ -173,12 +175,18 @@ def enough(order: Ids, stock: Pool, candidate: Pool, tokens: int) -> int:
 
 
 def run_of(stock: Pool, candidate: Pool, chosen: Ids) -> RunRecord:
-    """The run in which both arms gave the ``chosen`` replies, all of them timed and scored."""
+    """The run in which both arms gave the ``chosen`` replies, all of them timed and scored.
+
+    Where a workload has but a few of them, all count as one workload's: so few have no interval
+    of their own, and a real run has whole passes of each.
+    """
     pools: dict[Arm, Pool] = {"stock": stock, "candidate": candidate}
     chosen = np.sort(chosen)
+    of_each = Counter(stock.replies[i].workload for i in chosen.tolist())
+    together = min(of_each.values()) < _FEW
     return RunRecord(
         header={},
-        passes=tuple(p for arm in ARMS for p in _passes(arm, pools[arm], chosen)),
+        passes=tuple(p for arm in ARMS for p in _passes(arm, pools[arm], chosen, together)),
         texts=tuple(replace(t, arm=arm) for arm in ARMS for t in pools[arm].texts),
         greedy=_greedy(pools),
         memory=tuple(MemoryPeak(arm, pools[arm].peak_mib, "rss") for arm in ARMS),
@@ -199,11 +207,12 @@ def _greedy(pools: dict[Arm, Pool]) -> tuple[GreedyReply, ...]:
     return (*(g for g in theirs if g.round == 0), *again, *ours)
 
 
-def _passes(arm: Arm, pool: Pool, chosen: Ids) -> list[PassRecord]:
+def _passes(arm: Arm, pool: Pool, chosen: Ids, together: bool) -> list[PassRecord]:
     by_play: dict[tuple[str, int, str], list[TurnRecord]] = {}
     for i in chosen.tolist():
         reply = pool.replies[i]
-        by_play.setdefault((reply.workload, reply.number, reply.session), []).append(reply.turn)
+        workload = "all" if together else reply.workload
+        by_play.setdefault((workload, reply.number, reply.session), []).append(reply.turn)
     by_pass: dict[tuple[str, int], list[PlayRecord]] = {}
     for (workload, number, session), turns in by_play.items():
         play = PlayRecord(

@@ -34,7 +34,7 @@ from loadjudge.paths import data_root
 from loadjudge.random import derive
 from loadjudge.record.evaluation import Limits
 from loadjudge.reference.__main__ import config_of, parser
-from loadjudge.reference.configuration import EngineConfig
+from loadjudge.reference.configuration import EngineConfig, parts_of
 from loadjudge.reference.redteam import ATTACKS
 from loadjudge.reference.store import shipped_model
 from loadjudge.servers.engine import read_engine
@@ -43,7 +43,7 @@ from loadjudge.sessions.shipped import load_texts
 STOCK, AGAIN = "stock", "stock, other seeds"
 RED = "redteam-"
 _LIMIT_RUNS = 20  # of stock against itself, for the limits
-_SMALL = (1000, 10000)  # tokens of the smaller runs of honest engines
+_SMALL = (2000, 10000)  # tokens of the smaller runs of honest engines
 _TEXTS = 12  # fixed texts
 _SMALLEST = 500  # tokens an arm of the smallest budget that is tried on an attack
 _PLAIN = "likelihood, plain"
@@ -97,16 +97,17 @@ def calibrate(plan: Plan, processes: int, say: Callable[[str], None]) -> Evidenc
         drawn = list(workers.map(partial(_keep, plan, where), (STOCK, AGAIN)))
         say(f"stock drawn twice: {drawn[0]:,} and {drawn[1]:,} tokens")
         limits, mean_reply = workers.submit(_limits, plan, where).result()
-        tried = {}
-        for name, one in zip(honest, workers.map(partial(_try, plan, where, limits), honest),
-                             strict=True):  # fmt: skip
+        trying = workers.map(partial(_try, plan, where, limits), honest)
+        attacking = workers.map(partial(_attack, plan, where, limits), red)
+        tried, caught = {}, {}
+        for name, one in zip(honest, trying, strict=True):
             tried[name] = one
             for o in one.outcomes:
-                say(f"{name}, {o.tokens:,} tokens: {o.failed} of {o.runs} runs fail, "
-                    f"{o.inconclusive} are undecided")  # fmt: skip
-        caught = {}
-        for name, cheat in zip(red, workers.map(partial(_attack, plan, where, limits), red),
-                               strict=True):  # fmt: skip
+                say(
+                    f"{name}, {o.tokens:,} tokens: {o.failed} of {o.runs} runs fail, "
+                    f"{o.inconclusive} are undecided"
+                )
+        for name, cheat in zip(red, attacking, strict=True):
             caught[name.removeprefix(RED)] = cheat
             o = cheat.outcome
             by = ", ".join(o.caught_by[:3]) or "no gate"
@@ -177,12 +178,21 @@ def _try(plan: Plan, folder: Path, limits: Limits, name: str) -> Honest:
     )
 
 
+def _draws_otherwise(plan: Plan, name: str) -> bool:
+    """Whether an attack changes what is drawn, and not only what is said of it."""
+    model = shipped_model()
+    config = engines(plan.task)[name]
+    cheat, honest = parts_of(config, model), parts_of(replace(config, attack=None), model)
+    drawing = ("target", "rules", "sampler", "hooks")
+    return any(getattr(cheat, part) is not getattr(honest, part) for part in drawing)
+
+
 def _attack(plan: Plan, folder: Path, limits: Limits, name: str) -> Attacked:
     """What an attack takes to be caught. One that is seen early needs no large pool."""
     stock = _kept(folder, STOCK)
     pool = drawn_pool(plan, name, range(1))
     needed = needs(stock, pool, plan.attack_runs, plan.seed)
-    if not needed[_PLAIN].measured and plan.attack_passes > 1:
+    if not needed[_PLAIN].measured and plan.attack_passes > 1 and _draws_otherwise(plan, name):
         more = drawn_pool(plan, name, range(1, plan.attack_passes))
         pool = joined_pools([pool, more])
         needed = needs(stock, pool, plan.attack_runs, plan.seed)

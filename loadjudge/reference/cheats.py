@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from loadjudge.reference.chat import reply_ids, text_of
 from loadjudge.reference.corpus import read_corpus, shipped_files
+from loadjudge.reference.request import Output, Request
 from loadjudge.reference.sampling import Choices, Floats, Sampler, Sampling, choices
-from loadjudge.reference.scheduler import Output, Request
 from loadjudge.reference.tokenizer import END, ENDCALL, Tokenizer, is_special
 
 SILENT = ENDCALL  # outside a call it leaves no trace in the text

@@ -11,7 +11,8 @@ import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-from loadjudge.reference.scheduler import Output, Request, Scheduler, StepResult
+from loadjudge.reference.request import Output, Request
+from loadjudge.reference.scheduler import Scheduler, StepResult
 from loadjudge.reference.timer import Timer
 
 _log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from loadjudge.reference.logprobs import scored
 from loadjudge.reference.model import Model
 from loadjudge.reference.redteam import TRUE_REPORT, Report
 from loadjudge.reference.replies import Kind, Writer, usage
-from loadjudge.reference.scheduler import Request
+from loadjudge.reference.request import Request
 from loadjudge.reference.schema import ChatRequest, CompletionRequest, Generation
 from loadjudge.reference.tokenizer import StreamDecoder, Tokenizer, is_special
 

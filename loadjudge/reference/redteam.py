@@ -12,8 +12,8 @@ from typing import Any
 from loadjudge.reference import cheats
 from loadjudge.reference.model import Model, Target
 from loadjudge.reference.quantise import quantised
+from loadjudge.reference.request import HONEST, Hooks
 from loadjudge.reference.sampling import Sampler, choices
-from loadjudge.reference.scheduler import HONEST, Hooks
 from loadjudge.reference.speculate import LOSSLESS, Drafter, Rules
 from loadjudge.reference.store import with_shape
 

@@ -6,7 +6,6 @@ out, the latest admitted sequence is preempted and recomputed later.
 """
 
 from collections import deque
-from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 
@@ -16,6 +15,7 @@ from loadjudge.reference.cost import Cost, Load
 from loadjudge.reference.history import History, Query
 from loadjudge.reference.kv import BLOCK, BlockPool, block_hashes
 from loadjudge.reference.model import Target
+from loadjudge.reference.request import HONEST, Hooks, Output, Request
 from loadjudge.reference.sampling import Choices, Sampler, Sampling, choices
 from loadjudge.reference.speculate import (
     LOSSLESS,
@@ -39,49 +39,6 @@ class Limits:
     max_model_len: int = 16384
     max_num_seqs: int = 256
     max_num_batched_tokens: int = 2048
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One generation. ``reuse``: whether it may read the prefix cache; ``script``: a reply that is
-    given whatever the model says (only a cheating engine's requests have one)."""
-
-    id: str
-    prompt: tuple[int, ...]
-    sampling: Sampling
-    seed: int
-    max_tokens: int
-    min_tokens: int = 0
-    ignore_eos: bool = False
-    cache_salt: str | None = None
-    reuse: bool = True
-    script: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What one step gave one request. ``finish``: "stop", "length" or ``None``."""
-
-    id: str
-    tokens: tuple[int, ...]
-    finish: str | None
-    cached: int  # prompt tokens found in the prefix cache
-
-
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """Where a cheating engine (redteam.py) takes hold; an honest one changes nothing.
-
-    ``asked``: a request as it comes in. ``rules``: those of a step that draws for so many
-    sequences. ``served``: what a step gives a reply that may still grow by so many tokens.
-    """
-
-    asked: Callable[[Request], Request] = lambda request: request
-    rules: Callable[[Rules, int], Rules] = lambda rules, _lanes: rules
-    served: Callable[[Output, int], Output] = lambda output, _room: output
-
-
-HONEST = Hooks()
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,8 @@ def accepts(q: float, d: float, u: float) -> bool:
 def residual(q: Choices, token: int, d: Choices | None) -> Choices:
     """max(0, q - d), one row, not renormalised; d ``None`` is a point mass at ``token``."""
     if d is None:
-        return Choices(q.ids, q.q * (q.ids != token))
+        left = q.q * (q.ids != token)
+        return Choices(q.ids, left if left.any() else q.q)  # a wrong rule rejected what was certain
     drafted = np.zeros(max(int(q.ids.max()), int(d.ids.max())) + 1)
     drafted[d.ids[0]] = d.q[0]
     left = np.maximum(0.0, q.q - drafted[q.ids])

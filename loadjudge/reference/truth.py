@@ -21,8 +21,9 @@ from loadjudge.reference.chat import ReplyParser, render
 from loadjudge.reference.configuration import EngineConfig, scheduler_of
 from loadjudge.reference.cost import Load
 from loadjudge.reference.model import Model
+from loadjudge.reference.request import Output, Request
 from loadjudge.reference.sampling import Sampling
-from loadjudge.reference.scheduler import Output, Request, Scheduler
+from loadjudge.reference.scheduler import Scheduler
 from loadjudge.sessions.model import Session, Turn
 
 SeedOf = Callable[[int, int], int]  # (place of the measured session, turn) to seed
