@@ -1,11 +1,12 @@
 """Three-valued verdicts from an interval and its bounds, and the sentences that say them. Pure."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from loadjudge.record.evaluation import Gate, GateVerdict
 from loadjudge.score.bootstrap import LEVEL
+
+_HOPELESS = 1e4  # half widths of the distance: no run would ever decide it; also NaN and infinity
 
 
 def within(low: float, high: float, bound_low: float, bound_high: float) -> GateVerdict:
@@ -30,12 +31,12 @@ def growth(
     """The factor by which the tokens would have to grow to decide an inconclusive gate.
 
     The interval shrinks with the root of the tokens; it is decided when its half width is the
-    figure's distance to the nearer bound. None where the figure lies on the bound, and where no
-    interval is known.
+    figure's distance to the nearer bound. None where the figure lies on the bound, where no
+    interval is known, and where no run would ever be long enough.
     """
     half = max(high - figure, figure - low)
     distance = min(abs(figure - bound_low), abs(figure - bound_high))
-    if distance <= 0 or half <= distance or not math.isfinite(half):
+    if distance <= 0 or half <= distance or not half / distance < _HOPELESS:
         return None
     return float((half / distance) ** 2)
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from loadjudge.gates.verdict import missing_tokens, not_available, within
+from loadjudge.gates.verdict import growth, missing_tokens, not_available, within
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,10 @@ def test_an_interval_without_end_has_no_missing_tokens() -> None:
 
 def test_a_gate_that_cannot_be_had_is_not_passed() -> None:
     assert not_available("no counter").verdict == "n/a"
+
+
+def test_an_interval_far_too_wide_tells_no_growth() -> None:
+    """It overflowed where a workload had a handful of replies."""
+    assert growth(1.0, -1e200, 1e200, 0.9, 1.1) is None
+    assert growth(1.0, -math.inf, math.inf, 0.9, 1.1) is None
+    assert growth(1.0, 0.8, 1.2, 0.9, 1.1) == pytest.approx(4)
