@@ -251,7 +251,7 @@ class WorkloadFigures(Model):
     arms: dict[str, ArmFigures]
     lag_s: float  # the worst pass's mean event-loop lag
     median_tpot_s: float
-    lag_share: float  # the worst pass's lag over that pass's median inter-token time
+    lag_share: float  # the worst pass's own lag over its median time between reads
 
 
 class Evaluation(Model):

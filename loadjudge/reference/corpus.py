@@ -21,8 +21,6 @@ def shipped_files(root: Path | None = None) -> tuple[Path, ...]:
     """The session files to build from, in a fixed order."""
     folder = (root or data_root()) / "sessions"
     files = [folder / name for name in _SHIPPED if (folder / name).is_file()]
-    if not (folder / "chat.jsonl").is_file():
-        files += sorted((folder / "src").glob("*.jsonl"))
     if not files:
         raise JudgeError(
             f"the embedded engine found no session files in {folder}: "
