@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TORCH := .venv-torch
 
-.PHONY: demo test lint types pytest bench clean
+.PHONY: demo test lint types pytest test-torch bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/loadjudge demo
@@ -19,6 +20,10 @@ types: $(VENV)/installed-dev
 
 pytest: $(VENV)/installed-dev
 	$(BIN)/pytest
+
+# The torch scorer's tests, in an environment of their own: torch is large, and an extra.
+test-torch: $(TORCH)/installed
+	$(TORCH)/bin/python -m pytest tests/gates/test_scorer_torch.py
 
 # Measurements, not tests: they print figures and assert nothing. See bench/README.md.
 bench: $(VENV)/installed
@@ -38,5 +43,11 @@ $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@ $(VENV)/installed
 
+$(TORCH)/installed: pyproject.toml
+	$(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/pip install --quiet torch==2.13.0 transformers==5.24.0
+	$(TORCH)/bin/pip install --quiet --editable . pytest==9.2.0 pytest-asyncio==1.5.0
+	touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TORCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis
