@@ -4,7 +4,8 @@ Design: statistics, section 3. Everything here is a function of pools of replies
 (calibration_pool.py) and goes through the very checks that judge a run.
 
 Bounds are set so that an honest engine passes all gates 99 times in 100 with so many tokens an
-arm. Five gates have such a bound, so each may miss it twice in 1,000 runs (the union bound). An
+arm. Five gates have such a bound, so each may miss it twice in 1,000 runs (the union bound); the
+two that test for chance alone, ranks and excess, take their p-value's limit. An
 interval lies within the bound unless the gap is 3.09 errors off zero or more,
 
     bound = half width + z₀.₉₉₉ se
@@ -32,7 +33,7 @@ from loadjudge.record.evaluation import ExcessGap, Limits
 
 LOOK = 1
 RANK_P = 0.001
-_GATES = 5  # likelihood, argmax, lengths, support, ranks
+_GATES = 5  # likelihood, argmax, lengths, ends, support
 _MISSED = float(stats.norm.ppf(1 - 0.01 / _GATES / 2))
 _SUPPORT_TOKENS = 10  # support is decided with a tenth of the tokens
 _ERRORS = {"likelihood": "excess_likelihood", "argmax": "excess_argmax"}
@@ -86,6 +87,7 @@ def limits_from(found: Sequence[Checked], given: Limits) -> Limits:
             "support_bound": bound("support", math.sqrt(_SUPPORT_TOKENS)),
             "length_margin": rounded_up(math.exp(lengths) - 1),
             "rank_p": RANK_P,
+            "excess_p": RANK_P,
         }
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from loadjudge.gates.lookup import proposals
 from loadjudge.gates.scorers.timed import tokens_to_score
 from loadjudge.gates.terms import joined, terms
 from loadjudge.load.counting import decodes_to, spoken
@@ -85,6 +86,7 @@ def score(model: Model, turn: TurnRecord, sampling: Sampling) -> Terms:
     prompt = list(turn.prompt_ids or ())
     reply = tokens_to_score(turn, ENDS)
     ids = [*prompt, *reply]
+    copies = proposals(prompt, reply)
     parts = []
     for at, p in model.score(ids, len(prompt)):
         own = np.asarray(ids[at : at + len(p)])
@@ -94,7 +96,8 @@ def score(model: Model, turn: TurnRecord, sampling: Sampling) -> Terms:
         with np.errstate(divide="ignore"):
             logp = np.maximum(np.log(kept.astype(np.float64)), LEAST)
             of_own = np.maximum(np.log(p[rows, own].astype(np.float64)), LEAST)
-        parts.append(terms(logp, columns, own.tolist(), sampling, ENDS, of_own))
+        some = copies[at - len(prompt) : at - len(prompt) + len(p)]
+        parts.append(terms(logp, columns, own.tolist(), sampling, ENDS, of_own, some))
     return joined(parts)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from loadjudge.gates import (
     agreement,
+    excess,
     fidelity,
     first_choice,
     integrity,
@@ -53,6 +54,7 @@ def gates_of(run: RunRecord, limits: Limits, seed: int, look: int | None = None)
     )
     gates["support"], figures["support"] = support.check(run, limits.support_bound, level)
     gates["ranks"], figures["ranks"] = ranks.check(run, limit_at(look, limits.rank_p), seed)
+    gates["excess"], figures["excess_test"] = excess.check(run, limit_at(look, limits.excess_p))
     gates["integrity"], figures["integrity"] = integrity.check(run)
     if figures["likelihood"] is None:
         gates["text_test"], figures["text_test"] = text_test.check(
@@ -71,8 +73,9 @@ _LIMITS = {
     "lengths": ("length_margin", "ends_bound"),
     "support": ("support_bound",),
     "ranks": ("rank_p",),
+    "excess": ("excess_p",),
 }
-_OF_SCORES = ("likelihood", "argmax", "support", "ranks")
+_OF_SCORES = ("likelihood", "argmax", "support", "ranks", "excess")
 
 
 def asked_for(gates: dict[str, Gate], limits: Limits) -> dict[str, Gate]:

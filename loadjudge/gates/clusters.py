@@ -4,7 +4,12 @@ Design: statistics, section 2. A mean over tokens is a ratio, Σ statistic / Σ 
 tell how far it is off. If the target's distribution at each token is known, each excess has a
 known variance and the excesses are martingale differences, so the variances simply add up: that
 is the model's own error, √Σ Var / n. And sessions, the independent units, differ among
-themselves: that is the clusters' error, which needs no model. The larger one counts.
+themselves: that is the clusters' error, which needs no model.
+
+The clusters' error counts where it is larger than the model's by more than chance makes it one
+time in ten; else the model's. Always to take the larger one would make intervals too wide: they
+would cover 97 in 100 with eight sessions, where this covers 95.5, and it still covers 92 to 94
+where sessions differ by a quarter more than the model says.
 """
 
 from collections.abc import Iterable
@@ -14,6 +19,8 @@ import numpy as np
 from scipy import stats
 
 from loadjudge.record.values import Floats
+
+_CHANCE = 0.9
 
 Row = tuple[str, float, float, float]  # session, tokens, Σ statistic, Σ variance
 
@@ -47,6 +54,15 @@ class Estimate:
     se: float
     freedom: float
     clusters: int
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided, of a value as far off zero as this one; 1 where nothing tells the error."""
+        if self.se == 0:
+            return float(self.value == 0)  # nothing was left to chance
+        if not np.isfinite(self.se):
+            return 1.0
+        return float(2 * stats.t.sf(abs(self.value) / self.se, self.freedom))
 
     def interval(self, level: float) -> tuple[float, float]:
         """value ± t·se. Infinite where one cluster is all there is."""
@@ -101,7 +117,7 @@ def _influence(one: Sums) -> Floats:
 
 
 def _estimate(value: float, influence: Floats, weight: Floats, model: float) -> Estimate:
-    """The larger error of the two, and its degrees of freedom.
+    """The error of the two that counts, and its degrees of freedom.
 
     A session's variance grows about with its tokens, so a few long sessions make the clusters'
     error no better known than as few equal ones would: Satterthwaite's (Σw)² / Σw², minus one.
@@ -110,6 +126,7 @@ def _estimate(value: float, influence: Floats, weight: Floats, model: float) -> 
     if len(weight) < 2 or not np.isfinite(influence).all() or freedom <= 0:
         return Estimate(value, np.inf, 1.0, len(weight))
     clusters = float(np.sqrt((influence**2).sum()))
-    if model >= clusters:
+    chance = float(stats.chi2.ppf(_CHANCE, freedom)) / freedom
+    if clusters**2 <= model**2 * chance:
         return Estimate(value, model, np.inf, len(weight))
     return Estimate(value, clusters, freedom, len(weight))

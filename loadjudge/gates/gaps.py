@@ -7,6 +7,8 @@ whatever the session is about; a plain mean has not, so its gap needs far more t
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from loadjudge.gates.clusters import Sums, difference, mean, sums
 from loadjudge.gates.verdict import Words, gap_gate, not_available
 from loadjudge.record.evaluation import ExcessGap, Gap, Gate
@@ -18,25 +20,39 @@ GREEDY = "greedy"  # what a scored greedy reply has for its workload; its round 
 Statistic = Callable[[Terms], Floats]
 
 
+_IMPOSSIBLE = 10.0  # nats
+
+
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A statistic of a token, its expectation under q and its variance under q."""
+    """A statistic of a token as it is, its excess over its expectation under q, and the
+    excess's variance under q."""
 
-    observed: Statistic
-    expected: Statistic
+    plain: Statistic
+    excess: Statistic
     variance: Statistic
 
 
-LIKELIHOOD = Excess(lambda t: t.logp, lambda t: t.expected, lambda t: t.variance)
+def _likelihood(t: Terms) -> Floats:
+    """A token outside the support counts as 10 nats less likely than expected, no more: under
+    losslessness there is none, and a few of −9999 would drown all other tokens."""
+    over = t.logp - t.expected
+    return np.where(t.q > 0, over, np.maximum(over, -_IMPOSSIBLE))
+
+
+LIKELIHOOD = Excess(lambda t: t.logp, _likelihood, lambda t: t.variance)
 FIRST_CHOICE = Excess(
-    lambda t: t.is_first, lambda t: t.q_first, lambda t: t.q_first * (1 - t.q_first)
+    lambda t: t.is_first, lambda t: t.is_first - t.q_first, lambda t: t.q_first * (1 - t.q_first)
 )
-END = Excess(lambda t: t.is_end, lambda t: t.q_end, lambda t: t.q_end * (1 - t.q_end))
+END = Excess(lambda t: t.is_end, lambda t: t.is_end - t.q_end, lambda t: t.q_end * (1 - t.q_end))
+COPY = Excess(
+    lambda t: t.is_copy, lambda t: t.is_copy - t.q_copy, lambda t: t.q_copy * (1 - t.q_copy)
+)
 
 
 def plain_gap(replies: Iterable[ScoredReply], what: Excess, level: float = LEVEL) -> Gap | None:
     """The gap of the plain means, as the seed arena's pages have it. None: an arm has no token."""
-    arms = _arms(replies, what, plain=True)
+    arms = arms_of(replies, what, plain=True)
     if arms is None:
         return None
     gap = difference(arms["candidate"], arms["stock"])
@@ -57,7 +73,7 @@ def excess_gap(
 ) -> ExcessGap | None:
     """The gap of the excess means, and each arm's against its known zero."""
     replies = tuple(replies)
-    arms = _arms(replies, what, plain=False)
+    arms = arms_of(replies, what)
     if arms is None:
         return None
     gap = difference(arms["candidate"], arms["stock"])
@@ -131,13 +147,14 @@ def timed(run: RunRecord) -> tuple[ScoredReply, ...]:
     return tuple(r for r in run.scored if r.workload != GREEDY)
 
 
-def _arms(replies: Iterable[ScoredReply], what: Excess, *, plain: bool) -> dict[Arm, Sums] | None:
+def arms_of(
+    replies: Iterable[ScoredReply], what: Excess, *, plain: bool = False
+) -> dict[Arm, Sums] | None:
+    """Sums of the arms' excesses, or of the plain statistic, whose variance no model tells."""
     rows: dict[Arm, list[tuple[str, float, float, float]]] = {arm: [] for arm in ARMS}
     for r in replies:
-        total = float(what.observed(r.terms).sum())
-        if not plain:
-            total -= float(what.expected(r.terms).sum())
-        variance = float(what.variance(r.terms).sum())
+        total = float((what.plain if plain else what.excess)(r.terms).sum())
+        variance = 0.0 if plain else float(what.variance(r.terms).sum())
         rows[r.arm].append((r.session, float(len(r.terms.logp)), total, variance))
     arms = {arm: sums(rows[arm]) for arm in ARMS}
     return arms if all(a.n for a in arms.values()) else None

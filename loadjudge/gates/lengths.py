@@ -28,7 +28,7 @@ from loadjudge.gates.verdict import (
     within,
     would_take,
 )
-from loadjudge.record.evaluation import ExcessGap, Gate, LengthRatio
+from loadjudge.record.evaluation import ExcessGap, Gate, GateVerdict, LengthRatio
 from loadjudge.record.values import PassRecord, RunRecord
 from loadjudge.score.bootstrap import (
     LEVEL,
@@ -38,6 +38,8 @@ from loadjudge.score.bootstrap import (
     session_weights,
     standard_error,
 )
+
+FEWEST = 8  # sessions: from so many on, intervals are known to cover (bench/coverage.py)
 
 ENDS = Words(
     what="share of tokens that end their reply, less what the target expects",
@@ -74,7 +76,10 @@ def length_ratio(
     resampled = figure(weights)
     low, high = interval(float(centre[0]), float(se[0]), *resampled, len(sessions), level)
     return LengthRatio(
-        ratio=float(np.exp(centre[0])), low=float(np.exp(low)), high=float(np.exp(high))
+        ratio=float(np.exp(centre[0])),
+        low=float(np.exp(low)),
+        high=float(np.exp(high)),
+        sessions=len(sessions),
     )
 
 
@@ -175,7 +180,11 @@ def _ratios(
             low=r.low,
             high=r.high,
         )
-    verdicts = {w: within(x.low, x.high, 1 - margin, 1 + margin) for w, x in ratios.items()}
+    few = [w for w, x in ratios.items() if x.sessions is not None and x.sessions < FEWEST]
+    verdicts: dict[str, GateVerdict] = {
+        w: "inconclusive" if w in few else within(x.low, x.high, 1 - margin, 1 + margin)
+        for w, x in ratios.items()
+    }
     verdict = joined(verdicts.values())
     factors: dict[str, float] = {}
     if verdict != "pass":
@@ -183,13 +192,15 @@ def _ratios(
     if verdict == "inconclusive":
         for w, x in ratios.items():
             factor = growth(x.ratio, x.low, x.high, 1 - margin, 1 + margin)
-            if verdicts[w] == verdict and factor is not None:
+            if verdicts[w] == verdict and factor is not None and w not in few:
                 factors[w] = factor
         worst = max(factors, key=lambda w: factors[w], default=worst)
     r = ratios[worst]
     most = factors.get(worst)
     missing = round(tokens[worst] * (most - 1)) if most and worst in tokens else None
     where = f" at {worst}" if most and len(ratios) > 1 else ""
+    if few:
+        where += f"; fewer than {FEWEST} sessions tell too little at {', '.join(few)}"
     return Gate(
         verdict=verdict,
         sentence=f"{measured}; limit 1 ± {margin:g} at {percent(level)}"

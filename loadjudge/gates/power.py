@@ -16,7 +16,7 @@ import numpy as np
 
 from loadjudge.gates.calibration_pool import Ids, Pool, enough, orders
 from loadjudge.gates.clusters import Estimate, Sums, difference, mean
-from loadjudge.gates.gaps import END, FIRST_CHOICE, LIKELIHOOD, Excess
+from loadjudge.gates.excess import EXCESSES
 from loadjudge.gates.ranks import anderson_darling, kolmogorov_smirnov
 from loadjudge.random import generator
 from loadjudge.record.values import Floats
@@ -27,12 +27,6 @@ SMALLEST = 250  # tokens
 _PART = 4  # of the pool, at most, goes into a run
 _SIGHT = 3.0  # errors
 _REACH = 2.5758293 + 1.6448536  # normal quantiles at 0.995 and 0.95
-
-EXCESSES: Mapping[str, Excess] = {
-    "likelihood": LIKELIHOOD,
-    "first choice": FIRST_CHOICE,
-    "end": END,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +67,8 @@ def columns(pool: Pool, seed: int) -> Columns:
     return Columns(
         session=np.array([numbers[r.session] for r in pool.replies], np.int64),
         tokens=pool.tokens.astype(np.float64),
-        plain={n: add(e.observed(t)) for n, e in EXCESSES.items()},
-        excess={n: add(e.observed(t) - e.expected(t)) for n, e in EXCESSES.items()},
+        plain={n: add(e.plain(t)) for n, e in EXCESSES.items()},
+        excess={n: add(e.excess(t)) for n, e in EXCESSES.items()},
         variance={n: add(e.variance(t)) for n, e in EXCESSES.items()},
         outside=add((t.q <= 0).astype(np.float64)),
         u=np.clip(t.above + uniform * t.q, 0.0, 1.0),
@@ -128,6 +122,8 @@ def summed(one: Columns, name: str, at: Ids, *, plain: bool) -> Sums:
         np.bincount(session, weights=x[at]).astype(np.float64)
         for x in (one.tokens, values[name], one.variance[name])
     )
+    if plain:
+        variance = np.zeros_like(variance)
     there = np.flatnonzero(tokens)
     return Sums(tuple(map(str, there.tolist())), tokens[there], total[there], variance[there])
 

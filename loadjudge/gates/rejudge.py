@@ -17,6 +17,7 @@ from loadjudge.errors import JudgeError, Status
 from loadjudge.evaluate import evaluate, verdict_of
 from loadjudge.gates import (
     agreement,
+    excess,
     fidelity,
     first_choice,
     integrity,
@@ -34,8 +35,8 @@ from loadjudge.record.values import ARMS, RunRecord
 
 Rule = Literal["decide", "reject"]
 _ORDER = (
-    *("memory", "fidelity", "likelihood", "argmax", "agreement", "lengths", "support", "ranks"),
-    *("integrity", "text_test"),
+    *("memory", "fidelity", "likelihood", "argmax", "agreement", "lengths", "support"),
+    *("ranks", "excess", "integrity", "text_test"),
 )
 
 
@@ -118,6 +119,8 @@ def gates_of_record(evaluation: Evaluation, limits: Limits) -> dict[str, Gate]:
         judged["support"] = support.judge(evaluation.support, limits.support_bound, level_at(look))
     if evaluation.ranks:
         judged["ranks"] = ranks.judge(evaluation.ranks, limit_at(look, limits.rank_p))
+    if evaluation.excess_test:
+        judged["excess"] = excess.judge(evaluation.excess_test, limit_at(look, limits.excess_p))
     if evaluation.integrity:
         judged["integrity"] = integrity.judge(evaluation.integrity)
     if evaluation.text_test:

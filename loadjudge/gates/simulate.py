@@ -12,6 +12,8 @@ import numpy as np
 
 from loadjudge.record.values import Arm, Floats, ScoredReply, Terms
 
+PROPOSED = 1  # the token that a prompt lookup proposes everywhere
+
 Attack = Callable[[Floats, Floats], Floats]  # raw p, sampling q → what is drawn from; [rows, V]
 
 
@@ -103,6 +105,8 @@ def _terms(
         "q_end": q[..., 0],
         "q": np.take_along_axis(q, at, -1)[..., 0],
         "above": np.where(p > p_y, q, 0.0).sum(-1),
+        "is_copy": (y == PROPOSED).astype(np.float64),
+        "q_copy": q[..., PROPOSED],
     }
 
 
@@ -122,6 +126,19 @@ def greedy(share: float) -> Attack:
     def attack(p: Floats, q: Floats) -> Floats:
         first = (q == q.max(-1, keepdims=True)).astype(np.float64)
         return np.asarray((1 - share) * q + share * first / first.sum(-1, keepdims=True))
+
+    return attack
+
+
+def lenient(factor: float) -> Attack:
+    """What a lookup proposes is accepted ``factor`` times as readily as it should be."""
+
+    def attack(p: Floats, q: Floats) -> Floats:
+        taken = np.minimum(factor * q[..., PROPOSED : PROPOSED + 1], 0.99)
+        others = np.maximum(1 - q[..., PROPOSED : PROPOSED + 1], 1e-12)
+        drawn = q * (1 - taken) / others
+        drawn[..., PROPOSED] = taken[..., 0]
+        return np.asarray(drawn)
 
     return attack
 

@@ -12,10 +12,10 @@ Where the K give q (``is_exact``), both forms give the same terms. Where they do
 beyond the K are taken together as one outcome, the *tail*, ranked last: its log-probability is
 set to the K-th's, which none of its tokens reaches, and its mass to what the K leave over. The
 terms then look at the reply through coarser glasses, and each keeps the mean that it has under
-losslessness: log-likelihood, first choice, end and rank all speak of the same coarse outcomes.
-At temperature 1 without top k the tail's mass is known, so that those means are as exact as with
-full logits; elsewhere it is an estimate, as though every token of the tail were as likely as the
-K-th. Either way ``is_exact`` is False and the record says so.
+losslessness: log-likelihood, first choice, end, copy and rank all speak of the same coarse
+outcomes. At temperature 1 without top k the tail's mass is known, so that those means are as
+exact as with full logits; elsewhere it is an estimate, as though every token of the tail were
+as likely as the K-th. Either way ``is_exact`` is False and the record says so.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,6 +24,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from loadjudge.gates.lookup import NOTHING
 from loadjudge.record.values import Floats, Terms
 from loadjudge.wire.request import Sampling
 
@@ -42,18 +43,22 @@ def terms(
     sampling: Sampling,
     end_ids: Sequence[int],
     own: Floats | None = None,
+    copies: Ids | None = None,
 ) -> Terms:
     """Terms of a reply's n tokens. Shapes and forms: the module's docstring.
 
-    Equal log-probabilities rank by token id. ``end_ids`` end a reply. Raises ValueError where a
-    reply's token is not among the K and ``own`` is missing.
+    Equal log-probabilities rank by token id. ``end_ids`` end a reply. ``copies`` [n] are what a
+    prompt lookup proposes (lookup.py); None: nothing. Raises ValueError where a reply's token is
+    not among the K and ``own`` is missing.
     """
     reply = np.asarray(reply_ids, np.int64)
+    proposed = np.full(len(reply), NOTHING) if copies is None else copies
     ends = np.asarray(end_ids, np.int64)
     parts = []
     for at in _chunks(*logp_rows.shape):
         rows = _rows(logp_rows[at], None if ids_rows is None else ids_rows[at])
-        parts.append(_terms(rows, reply[at], sampling, ends, None if own is None else own[at]))
+        of_own = None if own is None else own[at]
+        parts.append(_terms(rows, reply[at], sampling, ends, of_own, proposed[at]))
     return joined(parts)
 
 
@@ -123,7 +128,9 @@ def _rows(logp: Rows, ids: Ids | None) -> _Rows:
     return _Rows(np.take_along_axis(logp, order, axis=1), np.take_along_axis(ids, order, axis=1))
 
 
-def _terms(rows: _Rows, reply: Ids, sampling: Sampling, ends: Ids, own: Floats | None) -> Terms:
+def _terms(
+    rows: _Rows, reply: Ids, sampling: Sampling, ends: Ids, own: Floats | None, copies: Ids
+) -> Terms:
     logp, columns = rows.logp, rows.columns
     each = np.arange(len(reply))
     first = logp.argmax(axis=1)  # of equals the one with the lowest id
@@ -153,6 +160,8 @@ def _terms(rows: _Rows, reply: Ids, sampling: Sampling, ends: Ids, own: Floats |
         q_end=(q * np.isin(columns, ends)).sum(axis=1),
         q=np.where(known, q[each, at], tail),
         above=np.minimum((q * ahead).sum(axis=1), 1.0),
+        is_copy=((reply == copies) & ~coarse).astype(np.float64),
+        q_copy=(q * (columns == copies[:, None])).sum(axis=1),
     )
 
 

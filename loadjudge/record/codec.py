@@ -125,7 +125,10 @@ def scored_event(scored: ScoredReply) -> dict[str, Any]:
 
 
 def scored_from_event(event: dict[str, Any]) -> ScoredReply:
+    """Logs from before the copies were kept have none of them: nothing was proposed."""
+    terms = {k: np.asarray(v, np.float64) for k, v in event["terms"].items()}
+    none = np.zeros(len(terms["logp"]))
     return ScoredReply(
         **{f.name: event[f.name] for f in fields(ScoredReply) if f.name != "terms"},
-        terms=Terms(**{k: np.asarray(v, np.float64) for k, v in event["terms"].items()}),
+        terms=Terms(**{"is_copy": none, "q_copy": none, **terms}),
     )

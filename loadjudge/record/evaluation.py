@@ -107,6 +107,28 @@ class Ranks(Model):
     exact: bool = True
 
 
+class ExcessFigure(Model):
+    """An excess's mean against its known zero, and its gap; p-values are two-sided."""
+
+    candidate: float
+    p_candidate: float
+    stock: float
+    p_stock: float
+    gap: float
+    p_gap: float
+
+
+class ExcessTest(Model):
+    """Several excess means at once. A p-value over all is the smallest times their number."""
+
+    figures: dict[str, ExcessFigure]
+    p_candidate: float
+    p_stock: float
+    p_gap: float
+    tokens: int  # of the candidate
+    exact: bool = True
+
+
 class Integrity(Model):
     """Whether the candidate's stream is what it says it is."""
 
@@ -151,6 +173,7 @@ class LengthRatio(Model):
     ratio: float
     low: float
     high: float
+    sessions: int | None = None  # that both arms have replies of
 
 
 class Memory(Model):
@@ -185,6 +208,7 @@ class Limits(Model):
     ends_bound: float | None = None  # excess ends a token
     support_bound: float | None = None
     rank_p: float | None = None  # p-values below it fail
+    excess_p: float | None = None
     text_p: float | None = None
 
 
@@ -283,6 +307,7 @@ class Evaluation(Model):
     excess_end: ExcessGap | None = None
     support: Support | None = None
     ranks: Ranks | None = None
+    excess_test: ExcessTest | None = None
     integrity: Integrity | None = None
     text_test: TextTest | None = None
     looks: Looks | None = None

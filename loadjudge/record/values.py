@@ -150,6 +150,8 @@ class Terms:
     q_end: Floats  # q(end tokens)
     q: Floats  # q(y); 0 is outside the support
     above: Floats  # mass of q ranked above y
+    is_copy: Floats  # 1 where y is what a prompt lookup proposes (gates/lookup.py)
+    q_copy: Floats  # q(what it proposes); 0 where it proposes nothing
 
 
 @dataclass(frozen=True, slots=True)

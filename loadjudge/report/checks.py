@@ -15,6 +15,7 @@ TITLES = {
     "lengths": "reply lengths",
     "support": "tokens outside support",
     "ranks": "rank uniformity",
+    "excess": "excess against zero",
     "integrity": "integrity of the stream",
     "text_test": "likeness of texts",
 }
@@ -114,7 +115,7 @@ def _number(name: str, value: float) -> str:
             return formats.signed(value)
         case "agreement" | "lengths":
             return f"{value:.3f}"
-        case "ranks" | "text_test":
+        case "ranks" | "excess" | "text_test":
             return f"p = {value:.2g}"
         case _:
             return f"{value:,.4g}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WIDTH, ROW, LEFT = 620, 30, 190  # px
 EDGE = 2.6  # in limits; what lies further out is drawn as an arrow
-P_VALUES = ("ranks", "text_test")
+P_VALUES = ("ranks", "excess", "text_test")
 _LEAST_P = 1e-12
 
 

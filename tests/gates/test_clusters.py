@@ -1,9 +1,9 @@
-"""Means over tokens: the larger of the model's own error and the sessions'."""
+"""Means over tokens: the model's own error or the sessions'."""
 
 import numpy as np
 import pytest
 
-from loadjudge.gates.clusters import difference, mean, sums
+from loadjudge.gates.clusters import Estimate, difference, mean, sums
 
 
 def test_replies_add_up_by_session_and_empty_ones_say_nothing() -> None:
@@ -21,12 +21,17 @@ def test_equal_sessions_have_the_error_of_a_plain_mean() -> None:
     assert found.freedom == pytest.approx(3)
 
 
-def test_the_larger_error_counts() -> None:
+def test_the_sessions_error_counts_where_chance_does_not_explain_it() -> None:
     rows = [(f"s{i}", 10.0, float(i), 0.0) for i in range(4)]
     clusters = mean(sums(rows)).se
-    assert mean(sums((s, n, x, 0.01) for s, n, x, _ in rows)).se == clusters
-    model = mean(sums((s, n, x, 100.0) for s, n, x, _ in rows))
-    assert (model.se, model.freedom) == (pytest.approx(20 / 40), np.inf)
+
+    def with_model(ratio: float) -> Estimate:
+        variance = (clusters / ratio * 40) ** 2 / 4
+        return mean(sums((s, n, x, variance) for s, n, x, _ in rows))
+
+    # χ²₃ is below 6.25 nine times in ten: a ratio of errors of √(6.25 / 3) = 1.44.
+    assert (with_model(1.5).se, with_model(1.5).freedom) == (clusters, pytest.approx(3))
+    assert (with_model(1.4).se, with_model(1.4).freedom) == (pytest.approx(clusters / 1.4), np.inf)
 
 
 def test_what_a_session_does_to_both_arms_alike_cancels() -> None:

@@ -57,7 +57,7 @@ def test_replies_that_all_end_at_max_tokens_have_a_ratio_of_exactly_one(make: An
     """No session differs from another then, and the interval's quantile raised."""
     same = {f"s{i}": [64] * (i + 1) for i in range(6)}
     ratio = length_ratio(replies(make, "candidate", same), replies(make, "stock", same), 1)
-    assert ratio == LengthRatio(ratio=1, low=1, high=1)
+    assert ratio == LengthRatio(ratio=1, low=1, high=1, sessions=6)
 
 
 def test_one_session_is_inconclusive_and_no_tokens_are_promised(make: Any) -> None:
@@ -112,3 +112,13 @@ def test_the_worst_workload_gives_the_gates_verdict_and_figure(
 def test_without_a_margin_nothing_is_judged() -> None:
     gate = judge({"solo": SHORT}, None)
     assert (gate.verdict, gate.figure) == ("n/a", 0.8)
+
+
+def test_so_few_sessions_neither_pass_nor_fail() -> None:
+    for ratio in (SOUND, SHORT):
+        few = ratio.model_copy(update={"sessions": 7})
+        gate = judge({"solo": few, "team": SOUND}, 0.1)
+        assert gate.verdict == "inconclusive"
+        assert "fewer than 8 sessions tell too little at solo" in gate.sentence
+        enough = ratio.model_copy(update={"sessions": 8})
+        assert judge({"solo": enough}, 0.1).verdict != "inconclusive"

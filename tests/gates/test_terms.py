@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loadjudge.gates.lookup import NOTHING
 from loadjudge.gates.terms import is_exact, joined, terms
 from loadjudge.record.values import Terms
 from loadjudge.reference.sampling import Sampling as EngineSampling
@@ -54,7 +55,7 @@ def naive_q(logp: np.ndarray, sampling: Sampling) -> dict[int, float]:
     return {v: x / kept for v, x in q.items()}
 
 
-def naive(logp: np.ndarray, y: int, sampling: Sampling) -> dict[str, float]:
+def naive(logp: np.ndarray, y: int, sampling: Sampling, copy: int) -> dict[str, float]:
     q = naive_q(logp, sampling)
     first = min(range(V), key=lambda v: (-logp[v], v))
     expected = sum(x * logp[v] for v, x in q.items() if x)
@@ -68,6 +69,8 @@ def naive(logp: np.ndarray, y: int, sampling: Sampling) -> dict[str, float]:
         "q_end": sum(q.get(v, 0.0) for v in END),
         "q": q.get(y, 0.0),
         "above": sum(x for v, x in q.items() if (-logp[v], v) < (-logp[y], y)),
+        "is_copy": float(y == copy),
+        "q_copy": q.get(copy, 0.0),
     }
 
 
@@ -87,10 +90,12 @@ def row(t: Terms, i: int) -> dict[str, float]:
 def test_terms_are_those_of_a_plain_loop(rows: list[list[float]], sampling: Sampling) -> None:
     logp = logs(rows)
     for y in range(V):
-        got = terms(logp, None, [y] * len(rows), sampling, END)
+        copies = np.array([(5, NOTHING, y)[i] for i in range(len(rows))])
+        got = terms(logp, None, [y] * len(rows), sampling, END, copies=copies)
         for i in range(len(rows)):
             if sampling.top_p == 1 or not on_a_step(logp[i], sampling):
-                assert row(got, i) == pytest.approx(naive(logp[i], y, sampling), abs=1e-9)
+                want = naive(logp[i], y, sampling, int(copies[i]))
+                assert row(got, i) == pytest.approx(want, abs=1e-9)
 
 
 @given(distributions, samplings)
@@ -183,7 +188,7 @@ def test_exact_is_said_where_four_log_probabilities_are_enough(
 def test_tokens_beyond_the_k_are_one_outcome() -> None:
     logp = logs([[8, 4, 2, 1, 1]])
     part, ids = logp[:, :2], np.array([[0, 1]])
-    got = terms(part, ids, [4], Sampling(1.0), (4,), logp[:, 4])
+    got = terms(part, ids, [4], Sampling(1.0), (4,), logp[:, 4], np.array([4]))
     assert row(got, 0) == pytest.approx(
         {
             "logp": logp[0, 1],  # of a token beyond the K no more is seen than the K-th's
@@ -195,6 +200,8 @@ def test_tokens_beyond_the_k_are_one_outcome() -> None:
             "q_end": 0.0,
             "q": 0.25,
             "above": 0.75,
+            "is_copy": 0.0,  # nor that it is what a lookup proposes
+            "q_copy": 0.0,
         }
     )
 

@@ -19,6 +19,7 @@ import orjson
 
 from loadjudge.client.http import PlainClient
 from loadjudge.errors import JudgeError, Status
+from loadjudge.gates.lookup import proposals
 from loadjudge.gates.scorers.entries import Known, all_entries, known, last_entries
 from loadjudge.gates.scorers.scorer import Refused, Unavailable
 from loadjudge.gates.terms import GREEDY_BELOW, is_exact, joined, terms
@@ -126,6 +127,7 @@ class EndpointScorer:
             raise Refused("there is no room for the reply behind its prompt")
         if not reply:
             return joined([]), True
+        copies = proposals(prompt_ids, reply)
         k = k_for(len(ids), sampling, self._allowed, self._most)
         per = k if k > 0 else self._allowed.most
         async with self._gate:
@@ -135,7 +137,10 @@ class EndpointScorer:
                 async for at, some in _blocks(body, reply, k, per):
                     self._check(some)
                     own = reply[at : at + len(some.own)]
-                    parts.append(terms(some.logp, some.ids, own, sampling, self.end_ids, some.own))
+                    copied = copies[at : at + len(own)]
+                    parts.append(
+                        terms(some.logp, some.ids, own, sampling, self.end_ids, some.own, copied)
+                    )
                     exact = exact and is_exact(some.logp, some.ids is None, sampling)
             except ValueError as e:
                 raise Unavailable(f"{self.name} answers with other prompt_logprobs: {e}") from None

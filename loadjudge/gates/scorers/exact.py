@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from loadjudge.gates.lookup import proposals
 from loadjudge.gates.scorers.scorer import Refused
 from loadjudge.gates.terms import joined, terms
 from loadjudge.record.values import Terms
@@ -33,11 +34,13 @@ class ExactScorer:
         size = self._model.tokenizer.size
         if not prompt_ids or not all(0 <= token < size for token in ids):
             raise Refused("the prompt is empty or holds a token that the model does not have")
-        parts = []
-        for at, p in self._model.score(ids, len(prompt_ids)):
+        start, parts = len(prompt_ids), []
+        copies = proposals(prompt_ids, reply_ids)
+        for at, p in self._model.score(ids, start):
             with np.errstate(divide="ignore"):
                 logp = np.maximum(np.log(p.astype(np.float64)), LEAST)
             own = ids[at : at + len(p)]
-            parts.append(terms(logp, None, own, sampling, self.end_ids))
+            some = copies[at - start : at - start + len(p)]
+            parts.append(terms(logp, None, own, sampling, self.end_ids, copies=some))
             await asyncio.sleep(0)
         return joined(parts), True

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from loadjudge.errors import JudgeError, Status
+from loadjudge.gates.lookup import proposals
 from loadjudge.gates.scorers.scorer import Refused
 from loadjudge.gates.terms import Ids, joined, terms
 from loadjudge.record.values import Floats, Terms
@@ -158,14 +159,15 @@ class TorchScorer:
 
     def _terms(self, one: _Asked, blocks: Iterator[Any]) -> Terms:
         parts = []
+        copies = proposals(one.prompt, one.reply)
         at = 0
         for logits in blocks:
-            reply = one.reply[at : at + len(logits)]
+            reply, some = one.reply[at : at + len(logits)], copies[at : at + len(logits)]
             at += len(logits)
             logp = logits.float().log_softmax(dim=-1)
             own = logp[range(len(reply)), reply].double().cpu().numpy()
             rows, ids = self._rows(logp, one.sampling)
-            parts.append(terms(rows, ids, reply, one.sampling, self.end_ids, own))
+            parts.append(terms(rows, ids, reply, one.sampling, self.end_ids, own, some))
         return joined(parts)
 
     def _rows(self, logp: Any, sampling: Sampling) -> tuple[Floats, Ids | None]:
