@@ -82,6 +82,7 @@ class Evidence(_Table):
     look: int
     tokens: int
     seconds: float
+    cpu_seconds: float  # of all processes
     limits: Limits
     stock_tokens: int
     mean_reply: float  # stock's

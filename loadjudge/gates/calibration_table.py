@@ -4,14 +4,15 @@ from collections.abc import Iterable
 
 from loadjudge.gates.calibration_evidence import Attacked, Evidence, Needed
 
-_BEST = ("likelihood", "first choice", "end")
+_BEST = ("likelihood", "first choice", "end", "copy")
 
 
 def power_table(evidence: Evidence) -> list[str]:
     """One line an attack: what its statistics need, and what the gates need to fail it."""
     head = (
         f"{'attack':19} {'likelihood: plain':>17} {'excess':>9} {'zero':>9} "
-        f"{'first ch.: plain':>17} {'excess':>9} {'zero':>9} {'support':>9} {'ranks':>9} "
+        f"{'first ch.: plain':>17} {'excess':>9} {'zero':>9} {'end':>9} {'copy':>9} "
+        f"{'support':>9} {'ranks':>9} "
         f"{'gain':>5}  fails"
     )
     lines = [head]
@@ -22,6 +23,7 @@ def power_table(evidence: Evidence) -> list[str]:
             for figure in ("likelihood", "first choice")
             for kind in ("plain", "excess", "zero")
         ]
+        cells += [f"{said(n[f'{figure}, zero']):>9}" for figure in ("end", "copy")]
         cells += [f"{said(n['support']):>9}", f"{said(_least(n, _ranks(n))):>9}"]
         better = gain(attack)
         cells.append(f"{'' if better is None else f'{better:.1f}':>5}")
@@ -73,8 +75,8 @@ def power_words(evidence: Evidence) -> list[str]:
     """What the table's columns are."""
     return [
         "Tokens an arm. plain: gap of the plain means; excess: gap of the excesses, arm against",
-        "arm; zero: the candidate's excess against its known zero. gain: the best plain one's need",
-        "over the best excess one's. fails: the smallest budget tried at which 95 in 100 runs fail",
-        "a gate under the task's limits, and the gates that do. ~ extrapolated beyond a quarter of",
-        "the pool; – not seen in the whole pool.",
+        "arm; zero, end and copy: the candidate's excess against its known zero. gain: the best",
+        "plain one's need over the best excess one's. fails: the smallest budget tried at which 95",
+        "in 100 runs fail a gate under the task's limits, and the gates that do. ~ extrapolated",
+        "beyond a quarter of the pool; – not seen in the whole pool.",
     ]

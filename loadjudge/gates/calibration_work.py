@@ -4,6 +4,7 @@ The engines are those that ship beside the task's stock one: directories named `
 attacks, all others are honest. Stock is drawn twice, with other seeds, to be judged against itself.
 """
 
+import os
 import pickle
 import tempfile
 import time
@@ -46,13 +47,15 @@ _LIMIT_RUNS = 20  # of stock against itself, for the limits
 _SMALL = (2000, 10000)  # tokens of the smaller runs of honest engines
 _TEXTS = 12  # fixed texts
 _SMALLEST = 500  # tokens an arm of the smallest budget that is tried on an attack
-_PLAIN = "likelihood, plain"
+_MORE = 3  # times the passes, where those drawn are too few to tell
+_ENOUGH = 8  # times the tokens that it takes to be caught: a pool to measure plain statistics in
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What is drawn and tried. ``runs`` of each honest engine, ``attack_runs`` of an attack's;
-    ``tokens`` an arm of a whole run; ``passes`` of each honest engine and, at most, an attack's.
+    ``tokens`` an arm of a whole run; ``passes`` of each honest engine and, at most, an attack's
+    (and stock's own, for runs have as many replies of both arms).
     """
 
     task: Task
@@ -61,7 +64,7 @@ class Plan:
     attack_runs: int = 100
     tokens: int = 100_000
     passes: int = 6
-    attack_passes: int = 4
+    attack_passes: int = 12
     uniform_runs: int = 1000
     uniform_tokens: int = 2000
     only: tuple[str, ...] = ()  # engines, honest or not; empty: all
@@ -118,6 +121,7 @@ def calibrate(plan: Plan, processes: int, say: Callable[[str], None]) -> Evidenc
         look=LOOK,
         tokens=plan.tokens,
         seconds=round(time.monotonic() - started, 1),
+        cpu_seconds=round(sum(os.times()[:4]), 1),
         limits=limits,
         stock_tokens=drawn[0],
         mean_reply=mean_reply,
@@ -142,7 +146,8 @@ def drawn_pool(plan: Plan, name: str, passes: range) -> Pool:
 
 def _keep(plan: Plan, folder: Path, name: str) -> int:
     """Draws an honest pool into a file; its tokens."""
-    pool = drawn_pool(plan, name, range(plan.passes))
+    passes = max(plan.passes, plan.attack_passes) if name == STOCK else plan.passes
+    pool = drawn_pool(plan, name, range(passes))
     (folder / name).write_bytes(pickle.dumps(pool))
     return int(pool.tokens.sum())
 
@@ -187,20 +192,31 @@ def _draws_otherwise(plan: Plan, name: str) -> bool:
     return any(getattr(cheat, part) is not getattr(honest, part) for part in drawing)
 
 
+def _sizes(most: int) -> list[int]:
+    sizes = [_SMALLEST]
+    while 2 * sizes[-1] <= most:
+        sizes.append(2 * sizes[-1])
+    return sizes
+
+
 def _attack(plan: Plan, folder: Path, limits: Limits, name: str) -> Attacked:
-    """What an attack takes to be caught. One that is seen early needs no large pool."""
+    """What an attack takes to be caught. One that is caught early needs no large pool."""
     stock = _kept(folder, STOCK)
     pool = drawn_pool(plan, name, range(1))
+    passes, tried, enough = 1, 0, False
+    while True:
+        whole = int(pool.tokens.sum())
+        sizes = [n for n in _sizes(whole // 2) if n > tried]
+        if sizes and not enough:
+            enough, result = caught_at(stock, pool, limits, sizes, plan.attack_runs, plan.seed)
+            tried = sizes[-1]
+        told = enough and whole >= _ENOUGH * result.tokens
+        if told or passes >= plan.attack_passes or not _draws_otherwise(plan, name):
+            break
+        more = range(passes, min(_MORE * passes, plan.attack_passes))
+        pool = joined_pools([pool, drawn_pool(plan, name, more)])
+        passes = more.stop
     needed = needs(stock, pool, plan.attack_runs, plan.seed)
-    if not needed[_PLAIN].measured and plan.attack_passes > 1 and _draws_otherwise(plan, name):
-        more = drawn_pool(plan, name, range(1, plan.attack_passes))
-        pool = joined_pools([pool, more])
-        needed = needs(stock, pool, plan.attack_runs, plan.seed)
-    whole = int(pool.tokens.sum())
-    sizes = [_SMALLEST]
-    while 2 * sizes[-1] <= min(whole // 2, 2 * plan.tokens):
-        sizes.append(2 * sizes[-1])
-    enough, result = caught_at(stock, pool, limits, sizes, plan.attack_runs, plan.seed)
     attack = ATTACKS[name.removeprefix(RED)]
     strength = engines(plan.task)[name].strength
     return Attacked(

@@ -23,7 +23,7 @@ from loadjudge.record.values import Floats
 
 ALARM = 0.01
 CAUGHT = 0.95
-SMALLEST = 250  # tokens
+SMALLEST = 125  # tokens
 _PART = 4  # of the pool, at most, goes into a run
 _SIGHT = 3.0  # errors
 _REACH = 2.5758293 + 1.6448536  # normal quantiles at 0.995 and 0.95
@@ -156,10 +156,10 @@ def needs(stock: Pool, candidate: Pool, runs: int, seed: int) -> dict[str, Need]
 
 
 def _sizes(most: float) -> list[int]:
-    """Half an octave apart."""
+    """An octave apart."""
     sizes = [SMALLEST]
-    while sizes[-1] * 2**0.5 <= most:
-        sizes.append(round(SMALLEST * 2 ** (len(sizes) / 2)))
+    while 2 * sizes[-1] <= most:
+        sizes.append(2 * sizes[-1])
     return sizes
 
 

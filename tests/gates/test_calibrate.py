@@ -235,14 +235,14 @@ def test_evidence_is_read_back_and_told(tmp_path: Path, stock: Pool, again: Pool
     found = outcome(checked_runs(stock, again, GIVEN, 1_000, 2, 0), 1_000)
     need = {
         f"{figure}, {kind}": Needed(tokens=tokens, measured=kind != "plain")
-        for figure in ("likelihood", "first choice", "end")
+        for figure in ("likelihood", "first choice", "end", "copy")
         for kind, tokens in (("plain", 8000), ("excess", 2000), ("zero", 1000))
     }
     need |= {name: Needed(tokens=None, measured=False) for name in ("support", "ranks, uniform")}
     attack = Attacked(does="cheats", means="much", strength=2, pool_tokens=9, mean_reply=3.0,
                       enough=False, outcome=found, needs=need)  # fmt: skip
-    evidence = Evidence(task="t", seed=0, look=1, tokens=9, seconds=1.0, limits=GIVEN,
-                        stock_tokens=9, mean_reply=3.0, honest={},
+    evidence = Evidence(task="t", seed=0, look=1, tokens=9, seconds=1.0, cpu_seconds=2.0,
+                        limits=GIVEN, stock_tokens=9, mean_reply=3.0, honest={},
                         attacks={"a": attack})  # fmt: skip
     write_evidence(evidence, tmp_path / "evidence.json")
     assert read_evidence(tmp_path / "evidence.json") == evidence
@@ -257,8 +257,8 @@ def test_evidence_is_read_back_and_told(tmp_path: Path, stock: Pool, again: Pool
 def test_limits_are_written_into_the_tasks_table_alone(tmp_path: Path) -> None:
     path = tmp_path / "task.toml"
     path.write_text("a = 1\n\n[limits]\n# Why.\nlength_margin = 0.1\n\n[texts]\ncount = 2\n")
-    evidence = Evidence(task="t", seed=0, look=1, tokens=9, seconds=1.0, limits=GIVEN,
-                        stock_tokens=9, mean_reply=3.0, honest={}, attacks={})  # fmt: skip
+    evidence = Evidence(task="t", seed=0, look=1, tokens=9, seconds=1.0, cpu_seconds=2.0,
+                        limits=GIVEN, stock_tokens=9, mean_reply=3.0, honest={}, attacks={})  # fmt: skip
     write_limits(path, limits_table(evidence))
     assert path.read_text() == (
         "a = 1\n\n[limits]\n# Why.\nmemory_slack_mib = 10\n\n[texts]\ncount = 2\n"
