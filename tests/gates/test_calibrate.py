@@ -258,7 +258,8 @@ def test_limits_are_written_into_the_tasks_table_alone(tmp_path: Path) -> None:
     path = tmp_path / "task.toml"
     path.write_text("a = 1\n\n[limits]\n# Why.\nlength_margin = 0.1\n\n[texts]\ncount = 2\n")
     evidence = Evidence(task="t", seed=0, look=1, tokens=9, seconds=1.0, cpu_seconds=2.0,
-                        limits=GIVEN, stock_tokens=9, mean_reply=3.0, honest={}, attacks={})  # fmt: skip
+                        limits=GIVEN, stock_tokens=9, mean_reply=3.0, honest={},
+                        attacks={})  # fmt: skip
     write_limits(path, limits_table(evidence))
     assert path.read_text() == (
         "a = 1\n\n[limits]\n# Why.\nmemory_slack_mib = 10\n\n[texts]\ncount = 2\n"
