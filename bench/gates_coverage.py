@@ -12,12 +12,12 @@ from collections import Counter
 
 import numpy as np
 
-from loadjudge.gates.gaps import END, FIRST_CHOICE, LIKELIHOOD, excess_gap, plain_gap
+from loadjudge.gates.excess import EXCESSES
+from loadjudge.gates.gaps import LIKELIHOOD, excess_gap, plain_gap
 from loadjudge.gates.ranks import anderson_darling, kolmogorov_smirnov
 from loadjudge.gates.simulate import Target, replies
 from loadjudge.record.values import ARMS
 
-EXCESSES = {"likelihood": LIKELIHOOD, "first choice": FIRST_CHOICE, "end": END}
 SETTINGS = {
     "temperature 1": Target(vocabulary=12, max_length=48),
     "temperature 0.7, top-p 0.9": Target(vocabulary=12, max_length=48, temperature=0.7, top_p=0.9),
@@ -78,7 +78,8 @@ def main() -> None:
                     f"{100 * np.mean(np.array(values) <= at):.1f} at {100 * at:g}"
                     for at in (0.5, 0.1, 0.05, 0.01)
                 )
-                print(f"    p of ranks, {name}: % below {shares} %")
+                own = kolmogorov_smirnov(np.array(values))
+                print(f"    p of ranks, {name}: % below {shares} %; that it is uniform: {own:.2g}")
 
 
 if __name__ == "__main__":
