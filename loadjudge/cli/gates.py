@@ -17,7 +17,7 @@ def calibrate(
     passes: Annotated[
         int, typer.Option(min=1, help="Drawn of each honest engine: its pool of replies.")
     ] = 6,
-    attack_passes: Annotated[int, typer.Option(min=1, help="Drawn of an attack, at most.")] = 4,
+    attack_passes: Annotated[int, typer.Option(min=1, help="Drawn of an attack, at most.")] = 12,
     processes: Annotated[int, typer.Option(min=1)] = 2,
     only: Annotated[str, typer.Option(help="Engines, comma-separated; all by default.")] = "",
     seed: Annotated[int, typer.Option(help="Of replies and runs.")] = 0,
