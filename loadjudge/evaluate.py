@@ -22,6 +22,7 @@ from loadjudge.record.evaluation import (
 from loadjudge.record.values import ARMS, Arm, PassRecord, RunRecord
 from loadjudge.score.latency import latencies
 from loadjudge.score.speed import control, pair, speed
+from loadjudge.servers.families import FAMILIES
 
 
 def evaluate(run: RunRecord) -> Evaluation:
@@ -209,7 +210,10 @@ def _notes(run: RunRecord) -> list[str]:
         if uncounted:
             notes.append(f"{uncounted} of {arm}'s {len(turns)} replies could not be counted")
         if passes and not any(p.cache_reset or p.salt for p in passes):
-            notes.append(f"{arm}'s prefix cache could be neither emptied nor salted between passes")
+            notes.append(
+                f"{arm}'s prefix cache could be neither emptied nor salted between passes"
+                f"{_how_to_empty(run, arm)}"
+            )
         if _acceptance(passes)[1] == "gauge":
             notes.append(
                 f"{arm}'s tokens per verify step are the mean of its own gauge over time: it "
@@ -226,6 +230,13 @@ def _notes(run: RunRecord) -> list[str]:
             f"{worst.lag['mean'] * 1e3:.2f} ms)"
         )
     return notes
+
+
+def _how_to_empty(run: RunRecord, arm: Arm) -> str:
+    """What the engine would have needed, where its family has a call for it."""
+    told = [e["abilities"]["family"] for e in run.engines if e["arm"] == arm and "abilities" in e]
+    reset = FAMILIES[told[-1]].reset if told else None
+    return f": {reset.path} needs {reset.needs}" if reset else ""
 
 
 def _control_notes(control: Control | None) -> list[str]:

@@ -151,6 +151,19 @@ def test_an_engine_that_counts_no_steps_is_told_by_its_gauge_and_the_record_says
     assert sum("mean of its own gauge over time" in note for note in record.notes or ()) == 1
 
 
+def test_a_cache_that_could_not_be_emptied_says_what_the_engine_needs(make: Any) -> None:
+    kept = {"salt": None, "cache_reset": False}
+    played = [make.one_pass(arm, 0, [make.play("a")], **kept) for arm in ("stock", "candidate")]
+    engines = (
+        {"event": "engine", "arm": "stock", "abilities": {"family": "sglang"}},
+        {"event": "engine", "arm": "candidate", "abilities": {"family": "llamacpp"}},
+    )
+    notes = evaluate(make.run(played, engines=engines)).notes or []
+    said = [note for note in notes if "neither emptied nor salted" in note]
+    assert said[0].endswith("between passes: /flush_cache needs no request in flight")
+    assert said[1].endswith("between passes")
+
+
 def test_accepted_positions_are_shares_of_the_verify_steps(make: Any) -> None:
     counters = {"drafts": 10.0, "accepted": 9.0, "accepted_at_0": 6.0, "accepted_at_1": 3.0}
     played = [make.one_pass("candidate", i, [make.play("a")], counters=counters) for i in range(2)]
