@@ -6,9 +6,11 @@ from typing import Any
 
 from loadjudge.gates.checks import gates_of
 from loadjudge.gates.sequential import look_of
+from loadjudge.load.fill import filled, mean_of, most_of
 from loadjudge.load.guard import lag_share, median_tpot, noisy, reasons
 from loadjudge.record.evaluation import (
     SCHEMA_VERSION,
+    AcceptanceSource,
     ArmFigures,
     Control,
     Evaluation,
@@ -20,6 +22,7 @@ from loadjudge.record.evaluation import (
 from loadjudge.record.values import ARMS, Arm, PassRecord, RunRecord
 from loadjudge.score.latency import latencies
 from loadjudge.score.speed import control, pair, speed
+from loadjudge.servers.families import FAMILIES
 
 
 def evaluate(run: RunRecord) -> Evaluation:
@@ -52,7 +55,7 @@ def evaluate(run: RunRecord) -> Evaluation:
     return Evaluation(
         ratios=figures.ratios if figures else {},
         specscore=specscore,
-        acceptance={w: _acceptance(run.of(w, "candidate")) for w in run.workloads},
+        acceptance={w: _acceptance(run.of(w, "candidate"))[0] for w in run.workloads},
         limits=limits,
         reason=reason,
         score=score,
@@ -93,13 +96,30 @@ def verdict_of(
     return "passed", None
 
 
-def _acceptance(passes: Sequence[PassRecord]) -> float | None:
-    """Tokens per verify step, 1 + Δaccepted/Δdrafts; None where the engine has no counter."""
+def _acceptance(passes: Sequence[PassRecord]) -> tuple[float | None, AcceptanceSource | None]:
+    """Tokens per verify step, 1 + Δaccepted/Δdrafts, and where it is from.
+
+    Where an engine counts no steps its own gauge must do, averaged over the looks of the windows:
+    over time, not over tokens, and of the candidate's own making. None where it has neither.
+    """
     counted = [
         p.counters for p in passes if p.counters and p.counters.keys() >= {"drafts", "accepted"}
     ]
     drafts = sum(c["drafts"] for c in counted)
-    return 1 + sum(c["accepted"] for c in counted) / drafts if drafts else None
+    if drafts:
+        return 1 + sum(c["accepted"] for c in counted) / drafts, "counters"
+    length = mean_of(passes, "accept_length_mean")
+    return length, None if length is None else "gauge"
+
+
+def _accepted_at(passes: Sequence[PassRecord]) -> list[float] | None:
+    """Share of the verify steps that accepted a token at each draft position."""
+    told = [p.counters for p in passes if p.counters and p.counters.get("drafts")]
+    shares: list[float] = []
+    while told and all(f"accepted_at_{len(shares)}" in c for c in told):
+        accepted = sum(c[f"accepted_at_{len(shares)}"] for c in told)
+        shares.append(accepted / sum(c["drafts"] for c in told))
+    return shares or None
 
 
 def _workload(run: RunRecord, workload: str) -> WorkloadFigures:
@@ -107,18 +127,13 @@ def _workload(run: RunRecord, workload: str) -> WorkloadFigures:
     tpots = [t for p in passes if (t := median_tpot(p)) is not None]
     return WorkloadFigures(
         lanes=passes[0].lanes,
-        lanes_seen={arm: _lanes_seen(run.of(workload, arm)) for arm in ARMS},
+        lanes_seen={arm: mean_of(run.of(workload, arm), "mean") for arm in ARMS},
         arms={arm: _arm(run.of(workload, arm)) for arm in ARMS if run.of(workload, arm)},
         lag_s=max(p.lag["mean"] for p in passes),
         median_tpot_s=min(tpots, default=0.0),
         lag_share=max((s for p in passes if (s := lag_share(p)) is not None), default=0.0),
+        kv=filled(run, workload),
     )
-
-
-def _lanes_seen(passes: Sequence[PassRecord]) -> float | None:
-    seen = [p.in_flight for p in passes if p.in_flight]
-    samples = sum(s["samples"] for s in seen)
-    return sum(s["mean"] * s["samples"] for s in seen) / samples if samples else None
 
 
 def _arm(passes: Sequence[PassRecord]) -> ArmFigures:
@@ -127,6 +142,7 @@ def _arm(passes: Sequence[PassRecord]) -> ArmFigures:
     good = [t for t in turns if t.error is None]
     output = sum(t.tokens or 0 for t in good)
     lane_s = sum(p.lane_s for p in plays if p.outcome == "done")
+    acceptance, source = _acceptance(passes)
     return ArmFigures(
         passes=len(passes),
         sessions=len(plays),
@@ -147,8 +163,12 @@ def _arm(passes: Sequence[PassRecord]) -> ArmFigures:
             sum(p.tokens for p in plays if p.outcome == "done") / lane_s if lane_s else 0.0
         ),
         tokens_per_s=_throughput(passes),
-        acceptance=_acceptance(passes),
-        kv_usage_max=_most(p.in_flight.get("kv_usage_max") for p in passes if p.in_flight),
+        acceptance=acceptance,
+        acceptance_source=source,
+        accepted_at=_accepted_at(passes),
+        kv_usage_mean=mean_of(passes, "kv_usage_mean"),
+        kv_usage_max=most_of(passes, "kv_usage_max"),
+        waiting_max=most_of(passes, "waiting_max"),
         preemptions=_sum(p.counters.get("preemptions") for p in passes if p.counters),
         latencies=latencies(turns),
     )
@@ -174,10 +194,6 @@ def _sum(values: Any) -> Any:
     return sum(known) if known else None
 
 
-def _most(values: Any) -> float | None:
-    return max((v for v in values if v is not None), default=None)
-
-
 def _notes(run: RunRecord) -> list[str]:
     notes = list(run.notes)
     arms: tuple[Arm, ...] = ARMS
@@ -194,7 +210,17 @@ def _notes(run: RunRecord) -> list[str]:
         if uncounted:
             notes.append(f"{uncounted} of {arm}'s {len(turns)} replies could not be counted")
         if passes and not any(p.cache_reset or p.salt for p in passes):
-            notes.append(f"{arm}'s prefix cache could be neither emptied nor salted between passes")
+            notes.append(
+                f"{arm}'s prefix cache could be neither emptied nor salted between passes"
+                f"{_how_to_empty(run, arm)}"
+            )
+        if _acceptance(passes)[1] == "gauge":
+            notes.append(
+                f"{arm}'s tokens per verify step are the mean of its own gauge over time: it "
+                f"counts no verify steps, so they are not weighed by tokens"
+            )
+    fills = [fill for w in run.workloads if (fill := filled(run, w))]
+    notes += [fill.sentence for fill in fills if not fill.reached]
     late = noisy(run.passes)
     if late:
         worst = max(late, key=lambda p: p.lag["mean"])
@@ -204,6 +230,13 @@ def _notes(run: RunRecord) -> list[str]:
             f"{worst.lag['mean'] * 1e3:.2f} ms)"
         )
     return notes
+
+
+def _how_to_empty(run: RunRecord, arm: Arm) -> str:
+    """What the engine would have needed, where its family has a call for it."""
+    told = [e["abilities"]["family"] for e in run.engines if e["arm"] == arm and "abilities" in e]
+    reset = FAMILIES[told[-1]].reset if told else None
+    return f": {reset.path} needs {reset.needs}" if reset else ""
 
 
 def _control_notes(control: Control | None) -> list[str]:

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from loadjudge.client.lag import LagProbe
@@ -17,8 +17,9 @@ from loadjudge.random import derive
 from loadjudge.record.codec import play_event
 from loadjudge.record.log import Event
 from loadjudge.record.values import PlayRecord
-from loadjudge.servers.endpoint import Load, load_of
-from loadjudge.servers.families import FAMILIES, Counters, counters, increase
+from loadjudge.servers.counters import Counters, Load, counters, increase, load_of
+from loadjudge.servers.endpoint import reset_prefix_cache
+from loadjudge.servers.families import FAMILIES
 from loadjudge.sessions.model import Session
 
 LOOK_EVERY_S = 0.5
@@ -45,9 +46,10 @@ class Finished:
     """A pass that was played and logged: its measured sessions."""
 
     plays: list[PlayRecord]
-    tokens: int  # by trusted count
+    tokens: int  # by trusted count, where there was a counter
     lane_s: float
     window_s: float
+    looks: dict[str, float] | None  # at the engine's gauges in the measured window
 
 
 def salt_of(seed: int, plan: PassPlan) -> str:
@@ -60,14 +62,18 @@ async def play_pass(
     plan: PassPlan,
     load: PassLoad,
     attempt: int,
-    counter: Counter,
+    counter: Counter | None,
     append: Callable[[Event], None],
     progress: Progress,
 ) -> Finished:
-    """Plays one pass and logs it."""
+    """Plays one pass and logs it.
+
+    Without a counter, as no stock engine is up whose tokenizer could count, its counts are left
+    to a later event and its tokens are, for now, as the engine tells them.
+    """
     task = load.task
     family = FAMILIES[arm.abilities.family]
-    reset = arm.abilities.prefix_reset and await arm.http.reset_prefix_cache()
+    reset = arm.abilities.prefix_reset and await reset_prefix_cache(arm.http, arm.abilities.family)
     salt = salt_of(load.seed, plan) if family.salts else None
     append(
         {
@@ -96,8 +102,8 @@ async def play_pass(
             _requests(arm, plan, load, salt),
             load.lanes,
             plays(load.sessions),
-            ramp_fillers(_unmeasured(load), load.lanes, derive(load.seed, plan.workload)),
-            fillers(_unmeasured(load), derive(load.seed, plan.workload, plan.number)),
+            ramp_fillers(unmeasured(load), load.lanes, derive(load.seed, plan.workload)),
+            fillers(unmeasured(load), derive(load.seed, plan.workload, plan.number)),
             _ramp_s(task, plan.workload, load.lanes),
             on_play,
             progress,
@@ -113,8 +119,9 @@ async def play_pass(
             probe.stop()
             await asyncio.gather(looking, return_exceptions=True)
     after = await _counters(arm)
+    summary = _summary(looks)
     measured = [p for p in played if p.measured]
-    counts = await counter.count(measured)
+    counts = await counter.count(measured) if counter else None
     append(
         {
             "event": "pass_end",
@@ -129,25 +136,27 @@ async def play_pass(
                 "max": lag.max_s,
             },
             "cpu": lag.cpu_share,
-            "in_flight": _summary(looks),
+            "in_flight": summary,
             "counters": increase(before, after) if before and after else None,
             "counts": counts,
         }
     )
     done = [p for p in measured if p.outcome == "done"]
+    told = counts or {p.play: [(t.reported_tokens, None) for t in p.turns] for p in done}
     return Finished(
         plays=measured,
-        tokens=sum(n or 0 for p in done for n, _ in counts[p.play]),
+        tokens=sum(n or 0 for p in done for n, _ in told[p.play]),
         lane_s=sum(p.lane_s for p in done),
         window_s=window.close_s - window.open_s,
+        looks=summary,
     )
 
 
-async def probe(arm: Arm, load: PassLoad) -> list[PlayRecord]:
-    """A short unmeasured play of a workload's first sessions."""
+async def probe(arm: Arm, load: PassLoad, *, turns: int | None = None) -> list[PlayRecord]:
+    """A short unmeasured play of a workload's first sessions, or their first ``turns``."""
     played: list[PlayRecord] = []
     plan = PassPlan("probe", arm.name, 0, 0)
-    sessions = load.sessions[:_PROBE_SESSIONS]
+    sessions = [replace(s, turns=s.turns[:turns]) for s in load.sessions[:_PROBE_SESSIONS]]
     lanes = min(_PROBE_LANES, len(sessions))
     async with arm.load_client() as client:
         await Lanes(
@@ -177,10 +186,11 @@ def _requests(arm: Arm, plan: PassPlan, load: PassLoad, salt: str | None) -> Req
         seed=load.seed,
         workload=plan.workload,
         number=plan.number,
+        neutral=FAMILIES[arm.abilities.family].neutral,
     )
 
 
-def _unmeasured(load: PassLoad) -> list[Session]:
+def unmeasured(load: PassLoad) -> list[Session]:
     """Fillers come from sessions that aren't measured, where there are such: a filler that
     shared its first prompt with a measured session would warm the prefix cache for it."""
     measured = {s.id for s in load.sessions}
@@ -196,11 +206,12 @@ def _ramp_s(task: Task, workload: str, lanes: int) -> float:
 
 async def _counters(arm: Arm) -> Counters | None:
     """A scrape; None where the endpoint gives none, or refuses it as a gateway may."""
+    family = FAMILIES[arm.abilities.family]
     try:
-        text = await arm.http.metrics_text()
+        text = await arm.http.metrics_text(family.metrics_path)
     except JudgeError:
         return None
-    return None if text is None else counters(FAMILIES[arm.abilities.family], text)
+    return None if text is None else counters(family, text)
 
 
 async def _look(arm: Arm, lanes: Lanes, looks: list[Load]) -> None:
@@ -210,7 +221,7 @@ async def _look(arm: Arm, lanes: Lanes, looks: list[Load]) -> None:
         return
     for _ in itertools.count():
         await asyncio.sleep(LOOK_EVERY_S)
-        text = await arm.http.metrics_text() if lanes.measuring else None
+        text = await arm.http.metrics_text(family.metrics_path) if lanes.measuring else None
         if text is not None and lanes.measuring:
             looks.append(load_of(family, text))
 
@@ -220,10 +231,12 @@ def _summary(looks: list[Load]) -> dict[str, float] | None:
     if not seen:
         return None
     summary = {"mean": sum(seen) / len(seen), "max": max(seen), "samples": float(len(seen))}
-    usage = [x.kv_usage for x in looks if x.kv_usage is not None]
-    waiting = [x.waiting for x in looks if x.waiting is not None]
-    if usage:
-        summary["kv_usage_max"] = max(usage)
-    if waiting:
-        summary["waiting_max"] = max(waiting)
+    for name, values in {
+        "kv_usage": [x.kv_usage for x in looks if x.kv_usage is not None],
+        "waiting": [x.waiting for x in looks if x.waiting is not None],
+        "accept_length": [x.accept_length for x in looks if x.accept_length is not None],
+    }.items():
+        if values:
+            summary[f"{name}_mean"] = sum(values) / len(values)
+            summary[f"{name}_max"] = max(values)
     return summary

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from loadjudge.errors import JudgeError, Status
 from loadjudge.paths import data_root
+from loadjudge.servers.families import FAMILIES
 
 Family = Literal["vllm", "sglang", "llamacpp", "trtllm", "lmdeploy", "tgi", "reference", "openai"]
 Kind = Literal["eagle3", "mtp", "ngram", "draft", "other", "stock"]
@@ -28,7 +29,7 @@ class EngineFile(BaseModel):
     command: list[str] = Field(min_length=1)
     env: dict[str, str] = {}
     requirements: list[str] = []
-    ready_path: str = "/health"
+    ready_path: str | None = None  # None: the family's
     ready_timeout_s: float = Field(default=600, gt=0)
 
 
@@ -120,4 +121,5 @@ def read_engine(directory: Path) -> Engine:
     if unknown:
         raise JudgeError(f"{path}: unknown table {unknown[0]!r}; there is [engine] only")
     fields = values.model_dump(exclude={"requirements", "command"})
+    fields["ready_path"] = values.ready_path or FAMILIES[values.family].ready_path
     return Engine(**fields, directory=directory.resolve(), command=tuple(values.command))

@@ -37,6 +37,7 @@ class EngineProcess:
         self.command = engine.filled(socket=path, port=port, model=model)
         self.url = f"http://127.0.0.1:{port}/v1" if engine.uses_port else f"unix:{path}"
         self._process: asyncio.subprocess.Process | None = None
+        self._end: asyncio.Task[int] | None = None  # of the engine itself: its exit status
         self._stopping = False
 
     async def start(self) -> float:
@@ -46,20 +47,30 @@ class EngineProcess:
         """
         started = monotonic()
         self._folder.mkdir(mode=0o700)
-        with self.log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-S",  # no site: a keeper starts in milliseconds
-                str(Path(keeper.__file__)),
-                str(self._grace_s),
-                *self.command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=self.engine.directory,
-                env={**os.environ, **self.engine.env},
-                start_new_session=True,
-            )
+        read_fd, end_fd = os.pipe()
+        try:
+            with self.log.open("ab") as log:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-S",  # no site: a keeper starts in milliseconds
+                    str(Path(keeper.__file__)),
+                    str(self._grace_s),
+                    str(end_fd),
+                    *self.command,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    cwd=self.engine.directory,
+                    env={**os.environ, **self.engine.env},
+                    start_new_session=True,
+                    pass_fds=(end_fd,),
+                )
+        except BaseException:
+            os.close(read_fd)
+            raise
+        finally:
+            os.close(end_fd)
+        self._end = asyncio.create_task(_status_of(self._process, read_fd))
         try:
             async with asyncio.timeout(self.engine.ready_timeout_s):
                 await self._ready()
@@ -77,7 +88,7 @@ class EngineProcess:
     async def _ready(self) -> None:
         async with PlainClient(self.url, timeout_s=5) as http:
             while not await http.health(self.engine.ready_path):
-                if self._process is None or self._process.returncode is not None:
+                if self._end is None or self._end.done():
                     raise JudgeError(
                         f"the engine {self.engine.name} ended while it started "
                         f"({self._ended()}); its log ends:\n{self.tail()}"
@@ -86,9 +97,9 @@ class EngineProcess:
 
     async def died(self) -> None:
         """Returns never; raises JudgeError (run) once the engine has ended unasked."""
-        if self._process is None:
+        if self._end is None:
             raise RuntimeError("the engine was not started")
-        await self._process.wait()
+        await asyncio.shield(self._end)
         if self._stopping:
             await asyncio.Future()
         raise JudgeError(
@@ -105,6 +116,8 @@ class EngineProcess:
             if process.stdin is not None:
                 process.stdin.close()  # the keeper sees it and ends the group
             await process.wait()
+        if self._end is not None:
+            await self._end
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
@@ -121,10 +134,25 @@ class EngineProcess:
         return "\n".join(f"  {line}" for line in lines[-_TAIL_LINES:]) or "  (it is empty)"
 
     def _ended(self) -> str:
-        code = self._process.returncode if self._process is not None else None
-        if code is None:
-            return "not started"
+        if self._end is None or not self._end.done():
+            return "still running"
+        code = self._end.result()
         return f"killed by signal {code - 128}" if code > 128 else f"exit status {code}"
+
+
+async def _status_of(process: asyncio.subprocess.Process, read_fd: int) -> int:
+    """The engine's exit status, as soon as it has ended: the keeper may take longer."""
+    reader = asyncio.StreamReader()
+    with os.fdopen(read_fd, "rb", buffering=0) as pipe:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        try:
+            told = await reader.readline()
+        finally:
+            transport.close()
+    # A keeper that could not start the engine, or was killed itself, tells nothing.
+    return int(told) if told else await process.wait()
 
 
 def _free_port() -> int:
@@ -132,26 +160,3 @@ def _free_port() -> int:
         s.bind(("127.0.0.1", 0))
         port: int = s.getsockname()[1]
         return port
-
-
-def peak_rss_mib(group: int) -> float | None:
-    """Peak resident memory of a process group, in MiB: the sum of its processes' own peaks.
-
-    The kernel keeps each process's peak (VmHWM), so nothing is sampled and no spike is missed;
-    the sum is an upper bound where their peaks fall at different moments. None if it is gone.
-    """
-    total_kib = 0
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            stat = Path("/proc", name, "stat").read_bytes()
-            if int(stat.rpartition(b") ")[2].split()[2]) != group:
-                continue
-            status = Path("/proc", name, "status").read_text()
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-        for line in status.splitlines():
-            if line.startswith("VmHWM:"):
-                total_kib += int(line.split()[1])
-    return total_kib / 1024 if total_kib else None
