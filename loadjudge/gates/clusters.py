@@ -98,7 +98,8 @@ def difference(candidate: Sums, stock: Sums) -> Estimate:
     model = 0.0
     for arm, sign in ((candidate, 1.0), (stock, -1.0)):
         at = [place[s] for s in arm.sessions]
-        influence[at] += sign * _influence(arm)
+        with np.errstate(invalid="ignore"):  # one session in each arm: infinite, and it stays so
+            influence[at] += sign * _influence(arm)
         weight[at] += arm.tokens / arm.n**2
         model += float(arm.variance.sum()) / arm.n**2
     return _estimate(candidate.mean - stock.mean, influence, weight, float(np.sqrt(model)))

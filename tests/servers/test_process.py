@@ -108,8 +108,8 @@ async def test_an_engine_killed_by_a_signal_says_which(tmp_path: Path) -> None:
 
 async def test_an_engine_that_never_gets_ready_is_stopped(tmp_path: Path) -> None:
     script = "print(os.getpid(), flush=True); import time; time.sleep(600)"
-    one = process(tmp_path, script, ready_timeout_s=1.0)
-    with pytest.raises(JudgeError, match="mine was not ready after 1 s; its log ends:") as e:
+    one = process(tmp_path, script, ready_timeout_s=3.0)
+    with pytest.raises(JudgeError, match="mine was not ready after 3 s; its log ends:") as e:
         await one.start()
     assert e.value.status == Status.SETUP
     assert not alive(int((tmp_path / "log").read_text()))
