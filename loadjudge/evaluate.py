@@ -19,6 +19,7 @@ from loadjudge.record.evaluation import (
 )
 from loadjudge.record.values import ARMS, Arm, PassRecord, RunRecord
 from loadjudge.score.latency import latencies
+from loadjudge.score.speculation import tokens_per_step
 from loadjudge.score.speed import control, pair, speed
 
 
@@ -94,12 +95,7 @@ def verdict_of(
 
 
 def _acceptance(passes: Sequence[PassRecord]) -> float | None:
-    """Tokens per verify step, 1 + Δaccepted/Δdrafts; None where the engine has no counter."""
-    counted = [
-        p.counters for p in passes if p.counters and p.counters.keys() >= {"drafts", "accepted"}
-    ]
-    drafts = sum(c["drafts"] for c in counted)
-    return 1 + sum(c["accepted"] for c in counted) / drafts if drafts else None
+    return tokens_per_step(p.counters for p in passes)
 
 
 def _workload(run: RunRecord, workload: str) -> WorkloadFigures:

@@ -13,22 +13,24 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from threading import Thread
-from typing import Any
+from threading import Event, Thread
+from typing import TYPE_CHECKING, get_args
 
 import orjson
 from pydantic import TypeAdapter
 
 from loadjudge.errors import JudgeError, Status
 from loadjudge.metrics.exporter import Exporter
-from loadjudge.metrics.serve import HOST, Server, serve
-from loadjudge.metrics.values import Value
+from loadjudge.metrics.serve import HOST, serve
+from loadjudge.metrics.values import Look, Told
+
+if TYPE_CHECKING:
+    from loadjudge.metrics.followed import Followed
 
 _READY_S = 30.0
 _MESSAGE_BYTES = 1 << 20
 _LINGER_S = 20.0  # at the end, for a last scrape; longer than most scrape intervals
 _NICENESS = 10  # below the judge and the engines that it measures
-_VALUES: dict[str, type[Any]] = {one.__name__: one for one in Value.__args__}
 
 
 class ExporterProcess:
@@ -42,6 +44,7 @@ class ExporterProcess:
         self, port: int, host: str = HOST, run: Path | None = None, linger_s: float = _LINGER_S
     ) -> None:
         self._socket, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.host = host
         self.lost = 0  # values that the process did not keep up with
         command = [
             sys.executable, "-m", "loadjudge.metrics.process", "--fd", str(its.fileno()),
@@ -56,7 +59,7 @@ class ExporterProcess:
         self.port = self._ready()
         self._socket.setblocking(False)
 
-    def take(self, value: Value) -> None:
+    def take(self, value: Told) -> None:
         message = orjson.dumps([type(value).__name__, asdict(value)])
         try:
             self._socket.send(message)  # a packet goes whole or not at all
@@ -99,24 +102,42 @@ def _main() -> None:
             parent.send(orjson.dumps({"error": error.sentence}))
             return
         parent.send(orjson.dumps({"port": server.port}))
-        _serve(parent, exporter, server, given.linger)
-
-
-def _serve(parent: socket.socket, exporter: Exporter, server: Server, linger_s: float) -> None:
-    """Takes what the parent sends until it closes its end or is gone, then waits for a scrape."""
-    listener = Thread(target=_listen, args=(parent, exporter), daemon=True)
-    listener.start()
-    listener.join()
+        _export(parent, exporter, given.run)
     if server.scrapes:
-        server.wait_for_scrape(linger_s)
+        server.wait_for_scrape(given.linger)
     server.close()
 
 
-def _listen(parent: socket.socket, exporter: Exporter) -> None:
-    adapters = {name: TypeAdapter(kind) for name, kind in _VALUES.items()}
+def _export(parent: socket.socket, exporter: Exporter, run: Path | None) -> None:
+    """Takes what the parent sends until it closes its end or is gone; follows its run."""
+    if run is None:
+        _listen(parent, exporter, None)
+        return
+    # After the port is served: what derives a record takes a second to import.
+    from loadjudge.metrics.follow import follow
+    from loadjudge.metrics.followed import Followed
+
+    followed, ended = Followed(run.name, exporter), Event()
+
+    def listen() -> None:
+        try:
+            _listen(parent, exporter, followed)
+        finally:
+            ended.set()
+
+    Thread(target=listen, daemon=True).start()
+    follow(run, followed, exporter, ended)
+
+
+def _listen(parent: socket.socket, exporter: Exporter, followed: "Followed | None") -> None:
+    adapters = {kind.__name__: TypeAdapter(kind) for kind in get_args(Told)}
     while message := parent.recv(_MESSAGE_BYTES):
         name, fields = orjson.loads(message)
-        exporter.take(adapters[name].validate_python(fields))
+        value = adapters[name].validate_python(fields)
+        if not isinstance(value, Look):
+            exporter.take(value)
+        elif followed is not None:
+            followed.look(value)
 
 
 if __name__ == "__main__":

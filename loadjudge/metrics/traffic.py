@@ -55,12 +55,12 @@ class Traffic:
             (*_BY, "position"),
         )
         self._per_step = gauge("tokens_per_verify_step", "1 + accepted tokens over drafts, so far.")
-        self._running = gauge("engine_requests_running", "As the engine says.", ("arm",))
+        self._engine = gauge("engine_requests_in_flight", "As the engine says.", ("arm",))
         self._waiting = gauge("engine_requests_waiting", "As the engine says.", ("arm",))
         self._kv = gauge("engine_kv_usage_ratio", "Share of the KV cache in use.", ("arm",))
         self._memory = gauge("memory_peak_bytes", "Peak memory of an arm.", ("arm", "kind"))
-        self._rate = gauge("tokens_per_second", "Of all lanes, in the last closed window.")
-        self._lane_rate = gauge("lane_tokens_per_second", "A lane, in the last closed window.")
+        self._rate = gauge("tokens_per_second", "Of all lanes, in windows that have closed.")
+        self._lane_rate = gauge("lane_tokens_per_second", "A lane, in windows that have closed.")
         self._goodput = gauge("goodput_requests_per_second", "Requests that met their SLO.")
 
     def reply(self, value: Reply) -> None:
@@ -107,7 +107,7 @@ class Traffic:
     def engine(self, value: EngineLoad) -> None:
         arm = labels.arm(value.arm)
         for gauge, now in (
-            (self._running, value.running),
+            (self._engine, value.in_flight),
             (self._waiting, value.waiting),
             (self._kv, value.kv_usage),
         ):

@@ -86,7 +86,7 @@ class EngineLoad:
     """The engine's own gauges, as last scraped."""
 
     arm: str
-    running: float | None = None
+    in_flight: float | None = None  # running and waiting
     waiting: float | None = None
     kv_usage: float | None = None  # 0 to 1
 
@@ -189,6 +189,22 @@ class ProxyState:
     record_failing: bool | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A pass of the judge as it goes. ``Followed`` joins it with the run's log."""
+
+    arm: str
+    workload: str
+    number: int
+    lanes: int
+    in_flight: int
+    turns: int
+    load: tuple[float | None, float | None, float | None] | None  # in flight, waiting, KV usage
+    counters: dict[str, float] | None  # the engine's, since the pass began
+    lag_s: float | None
+    cpu: float | None
+
+
 Value = (
     Run
     | Reply
@@ -205,6 +221,7 @@ Value = (
     | ProxyRequest
     | ProxyState
 )
+Told = Value | Look
 
 
 class Takes(Protocol):

@@ -5,8 +5,8 @@ that an engine lacks is unknown, never 0. Source: the engines' own documentation
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,9 @@ class Family:
     kv_usage: str | None = None  # 0 to 1
     preemptions: str | None = None
     drafts: str | None = None  # verify steps
+    drafted: str | None = None  # draft tokens
     accepted: str | None = None
+    accepted_at: str | None = None  # the same by position, in a label of that name
     cache_hits: str | None = None
     cache_queries: str | None = None
     kv_tokens: tuple[str, str] | None = None  # (metric, label) of the KV cache's size in tokens
@@ -33,7 +35,9 @@ _VLLM = Family(
     kv_usage="vllm:kv_cache_usage_perc",
     preemptions="vllm:num_preemptions_total",
     drafts="vllm:spec_decode_num_drafts_total",
+    drafted="vllm:spec_decode_num_draft_tokens_total",
     accepted="vllm:spec_decode_num_accepted_tokens_total",
+    accepted_at="vllm:spec_decode_num_accepted_tokens_per_pos_total",
     cache_hits="vllm:prefix_cache_hits_total",
     cache_queries="vllm:prefix_cache_queries_total",
     kv_tokens=("vllm:cache_config_info", "kv_cache_size_tokens"),
@@ -87,9 +91,22 @@ def value(metrics: str, name: str | None) -> float | None:
 
     Reads the lines of one name only: a scrape inside a timed window has to be cheap.
     """
-    if name is None:
-        return None
-    total: float | None = None
+    series = [number for _, number in _series(metrics, name)] if name else []
+    return sum(series) if series else None
+
+
+def by_position(metrics: str, name: str | None) -> dict[int, float]:
+    """A metric's series by their label ``position``."""
+    positions: dict[int, float] = {}
+    for labels, number in _series(metrics, name) if name else ():
+        found = re.search(r'[{,]position="(\d+)"', labels)
+        if found:
+            positions[int(found[1])] = positions.get(int(found[1]), 0.0) + number
+    return positions
+
+
+def _series(metrics: str, name: str) -> Iterator[tuple[str, float]]:
+    """Labels as they are written, and the value, of each series of a metric."""
     at = -1
     while (at := metrics.find(name, at + 1)) >= 0:
         after = metrics[at + len(name) : at + len(name) + 1]
@@ -97,10 +114,10 @@ def value(metrics: str, name: str | None) -> float | None:
             continue
         end = metrics.find("\n", at)
         line = metrics[at : end if end >= 0 else None]
-        number = line[line.rfind("}") + 1 if "}" in line else len(name) :].split()
+        split = line.rfind("}") + 1 if "}" in line else len(name)
+        number = line[split:].split()
         if number:
-            total = (total or 0.0) + float(number[0])
-    return total
+            yield line[len(name) : split], float(number[0])
 
 
 def label_sum(metrics: str, source: tuple[str, str] | None) -> float | None:
@@ -126,6 +143,8 @@ class Counters:
     preemptions: float | None
     cache_hits: float | None
     cache_queries: float | None
+    drafted: float | None = None
+    accepted_at: Mapping[int, float] = field(default_factory=dict)  # by position in the draft
 
 
 def counters(family: Family, metrics: str) -> Counters:
@@ -135,14 +154,26 @@ def counters(family: Family, metrics: str) -> Counters:
         preemptions=value(metrics, family.preemptions),
         cache_hits=value(metrics, family.cache_hits),
         cache_queries=value(metrics, family.cache_queries),
+        drafted=value(metrics, family.drafted),
+        accepted_at=by_position(metrics, family.accepted_at),
     )
 
 
 def increase(before: Counters, after: Counters) -> dict[str, float]:
-    """What each counter gained; one that was reset in between counts from 0, as in Prometheus."""
-    gained = {}
-    for name in Counters.__dataclass_fields__:
-        then, now = getattr(before, name), getattr(after, name)
-        if now is not None:
-            gained[name] = now - then if then is not None and now >= then else now
+    """What each counter gained; one that was reset in between counts from 0, as in Prometheus.
+
+    Accepted tokens by position are ``accepted_at_0`` and on.
+    """
+    then, gained = _flat(before), {}
+    for name, now in _flat(after).items():
+        gained[name] = now - then[name] if name in then and now >= then[name] else now
     return gained
+
+
+def _flat(counters: Counters) -> dict[str, float]:
+    names = [name for name in Counters.__dataclass_fields__ if name != "accepted_at"]
+    single = {name: getattr(counters, name) for name in names}
+    return {
+        **{name: number for name, number in single.items() if number is not None},
+        **{f"accepted_at_{i}": number for i, number in counters.accepted_at.items()},
+    }
