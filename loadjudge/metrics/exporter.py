@@ -18,6 +18,7 @@ from loadjudge.metrics.values import (
     EngineLoad,
     GateState,
     Lanes,
+    LiveRatio,
     Memory,
     ProxyRequest,
     ProxyState,
@@ -74,6 +75,8 @@ class Exporter:
                 self._standing.verdict(value)
             case Client():
                 self._standing.client(value)
+            case LiveRatio():
+                self._forwarding.ratio(value)
             case ProxyRequest():
                 self._forwarding.request(value)
             case ProxyState():

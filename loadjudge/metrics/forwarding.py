@@ -1,9 +1,9 @@
-"""What the proxy passes on, splits, mirrors and records."""
+"""What the proxy passes on, mirrors and records, and how its arms compare."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from loadjudge.metrics import buckets, labels
-from loadjudge.metrics.values import ProxyRequest, ProxyState
+from loadjudge.metrics.values import LiveRatio, ProxyRequest, ProxyState
 
 
 class Forwarding:
@@ -13,56 +13,66 @@ class Forwarding:
         def counter(name: str, text: str, by: tuple[str, ...] = ()) -> Counter:
             return Counter(f"loadjudge_proxy_{name}", text, by, registry=registry)
 
-        def gauge(name: str, text: str) -> Gauge:
-            return Gauge(f"loadjudge_proxy_{name}", text, registry=registry)
-
-        def histogram(name: str, text: str, bounds: tuple[float, ...]) -> Histogram:
-            name = f"loadjudge_proxy_{name}_seconds"
-            return Histogram(name, text, ("arm",), buckets=bounds, registry=registry)
+        def gauge(name: str, text: str, by: tuple[str, ...] = ()) -> Gauge:
+            return Gauge(f"loadjudge_proxy_{name}", text, by, registry=registry)
 
         self._requests = counter(
             "requests", "Requests that were passed on.", ("arm", "path", "status", "streamed")
         )
-        self._seconds = histogram("request", "From request to last byte.", buckets.WHOLE)
-        self._added = histogram("added", "What the proxy added to the first byte.", buckets.ADDED)
-        self._sent = counter("request_bytes", "Bytes of requests.", ("arm",))
-        self._received = counter("response_bytes", "Bytes of answers.", ("arm",))
-        self._left = counter("disconnects", "Users who left before the end.", ("arm",))
-        self._active = gauge("requests_active", "Requests in flight.")
-        self._sessions = counter("sessions", "Sessions by where they went.", ("arm",))
-        self._mirrored = counter("mirrored_requests", "Requests that went to the mirror as well.")
-        self._dropped = counter("mirror_dropped_requests", "And that it could not keep up with.")
-        self._recorded = counter("recorded_sessions", "Sessions written to the record.")
-        self._bytes = counter("recorded_bytes", "Bytes written to the record.")
+        self._seconds = Histogram(
+            "loadjudge_proxy_request_seconds",
+            "To the last token, or the end of the body.",
+            ("arm", "path"),
+            buckets=buckets.WHOLE,
+            registry=registry,
+        )
+        self._connections = gauge("connections", "Open connections of users.")
+        self._in_flight = gauge("requests_in_flight", "Requests in flight.", ("arm",))
+        self._queued = gauge("mirror_queued_requests", "Requests that wait for the mirror.")
         self._failing = gauge("record_failing", "1 while the record can't be written.")
-        self._seen: dict[object, int] = {}
+        self._totals = {
+            "bytes_down": counter("response_bytes", "Bytes of answers."),
+            "defects": counter("defects", "Failures of the measuring; what passed was whole."),
+            "unread": counter("unread_answers", "Answers that passed and could not be read."),
+            "mirrored": counter("mirrored_requests", "Requests that went to the mirror as well."),
+            "mirror_dropped": counter("mirror_dropped_requests", "And that it was too slow for."),
+            "recorded_sessions": counter("recorded_sessions", "Sessions in the record."),
+            "recorded_turns": counter("recorded_turns", "Turns in the record."),
+            "recorded_bytes": counter("recorded_bytes", "Bytes of the record."),
+            "record_dropped": counter("record_dropped", "What could not be recorded."),
+        }
+        self._seen = dict.fromkeys(self._totals, 0)
+        self._ratios = [
+            Gauge(f"loadjudge_ab{end}_ratio", text, ("figure", "of"), registry=registry)
+            for end, text in (
+                ("", "Candidate over stock in live traffic."),
+                ("_lower", "The lower end of the 95 % interval of loadjudge_ab_ratio."),
+                ("_upper", "The upper end of the 95 % interval of loadjudge_ab_ratio."),
+            )
+        ]
 
     def request(self, value: ProxyRequest) -> None:
-        arm = labels.arm(value.arm)
-        path, status = labels.path(value.path), labels.status(value.status)
-        self._requests.labels(arm, path, status, str(value.streamed).lower()).inc()
-        self._seconds.labels(arm).observe(value.seconds)
-        if value.added_s is not None:
-            self._added.labels(arm).observe(value.added_s)
-        self._sent.labels(arm).inc(value.request_bytes)
-        self._received.labels(arm).inc(value.response_bytes)
-        self._left.labels(arm).inc(value.disconnected)
+        arm, path = labels.arm(value.arm), labels.path(value.path)
+        streamed = str(value.streamed).lower()
+        self._requests.labels(arm, path, labels.status(value.status), streamed).inc()
+        if value.seconds is not None:
+            self._seconds.labels(arm, path).observe(value.seconds)
 
     def state(self, value: ProxyState) -> None:
-        self._active.set(value.active)
-        for arm, sessions in value.split_sessions:
-            self._up_to(self._sessions.labels(labels.arm(arm)), sessions)
-        for counter, total in (
-            (self._mirrored, value.mirrored),
-            (self._dropped, value.mirror_dropped),
-            (self._recorded, value.recorded_sessions),
-            (self._bytes, value.recorded_bytes),
-        ):
-            if total is not None:
-                self._up_to(counter, total)
+        self._connections.set(value.connections)
+        for arm, requests in value.in_flight:
+            self._in_flight.labels(labels.arm(arm)).set(requests)
+        if value.mirror_queued is not None:
+            self._queued.set(value.mirror_queued)
         if value.record_failing is not None:
             self._failing.set(value.record_failing)
+        for name, counter in self._totals.items():
+            total = getattr(value, name) or 0
+            counter.inc(max(0, total - self._seen[name]))
+            self._seen[name] = max(total, self._seen[name])
 
-    def _up_to(self, counter: Counter, total: int) -> None:
-        counter.inc(max(0, total - self._seen.get(counter, 0)))
-        self._seen[counter] = max(total, self._seen.get(counter, 0))
+    def ratio(self, value: LiveRatio) -> None:
+        by = labels.figure(value.figure), "median" if value.of == "median" else "mean"
+        for gauge, number in zip(self._ratios, (value.ratio, value.low, value.high), strict=True):
+            if number is not None:
+                gauge.labels(*by).set(number)

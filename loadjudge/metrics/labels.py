@@ -6,7 +6,7 @@ from loadjudge.client.failures import FailureKind
 
 OTHER = "other"
 ARMS = frozenset(("stock", "candidate", "mirror"))
-ERRORS = frozenset((*get_args(FailureKind), "disconnected", "no_answer"))
+ERRORS = frozenset((*get_args(FailureKind), "timeout", "client_gone", "client_stalled"))
 GATES = frozenset(
     (
         "memory", "fidelity", "likelihood", "argmax", "agreement", "lengths", "support", "ranks",
@@ -15,10 +15,11 @@ GATES = frozenset(
 )  # fmt: skip
 PATHS = frozenset(
     (
-        "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/models",
-        "/v1/responses", "/v1/audio/speech", "/v1/rerank",
+        "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings",
+        "/v1/models", "/v1/messages", "/v1/rerank", "/v1/score", "/tokenize", "/detokenize",
     )
 )  # fmt: skip
+FIGURES = frozenset(("ttft_s", "ttfot_s", "tpot_s", "itl_s", "e2el_s", "output_tokens"))
 POSITIONS = 16  # of a draft that have a label each; further ones share "16+"
 WORKLOADS = 64
 
@@ -39,6 +40,10 @@ def path(given: str) -> str:
     """The path without its query; one that no OpenAI client asks for is "other"."""
     bare = given.partition("?")[0].rstrip("/")
     return bare if bare in PATHS else OTHER
+
+
+def figure(name: str) -> str:
+    return name if name in FIGURES else OTHER
 
 
 def position(index: int) -> str:

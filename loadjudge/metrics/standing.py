@@ -31,10 +31,13 @@ class _Interval:
             )
         ]
 
+        self._workload = labels.Workloads()
+
     def set(self, value: Speedup) -> None:
+        workload = self._workload(value.workload)
         for gauge, number in zip(self._gauges, (value.ratio, value.low, value.high), strict=True):
             if number is not None:
-                gauge.labels(value.workload).set(number)
+                gauge.labels(workload).set(number)
 
 
 class Standing:

@@ -162,30 +162,43 @@ class RunProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class ProxyRequest:
-    """One request that the proxy passed on; its reply's figures come as a ``Reply`` too."""
+class LiveRatio:
+    """Candidate over stock from live traffic: of a figure (``ttft_s``) its mean or median."""
 
-    arm: str  # who answered the user: "stock" the upstream, "candidate" the split
+    figure: str
+    of: str
+    ratio: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyRequest:
+    """One request that was passed on; a model's reply comes as a ``Reply`` too."""
+
+    arm: str  # who answered: "stock" the upstream, "candidate" the split, "mirror"
     path: str  # "/v1/chat/completions"
     status: int | None  # None: no answer came
-    seconds: float  # from the request to the last byte of the answer
-    added_s: float | None = None  # what the proxy itself added to the first byte
-    request_bytes: int = 0
-    response_bytes: int = 0
+    seconds: float | None = None  # to the last token, or the end of the body
     streamed: bool = False
-    disconnected: bool = False  # the user left before the end
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyState:
-    """The proxy as it stands. Counts are totals since its start."""
+    """The proxy as it stands. Figures that only rise are totals since its start."""
 
-    active: int  # requests in flight
-    split_sessions: tuple[tuple[str, int], ...] = ()  # (arm, sessions sent there)
+    connections: int
+    in_flight: tuple[tuple[str, int], ...] = ()  # (arm, requests)
+    bytes_down: int = 0
+    defects: int = 0  # of the measuring itself
+    unread: int = 0  # answers that passed unread
     mirrored: int | None = None  # requests that went to the mirror as well
-    mirror_dropped: int | None = None  # and that could not, as it did not keep up
+    mirror_dropped: int | None = None  # and that it could not keep up with
+    mirror_queued: int | None = None
     recorded_sessions: int | None = None
+    recorded_turns: int | None = None
     recorded_bytes: int | None = None
+    record_dropped: int | None = None
     record_failing: bool | None = None
 
 
@@ -218,6 +231,7 @@ Value = (
     | Verdict
     | Client
     | RunProgress
+    | LiveRatio
     | ProxyRequest
     | ProxyState
 )

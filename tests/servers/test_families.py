@@ -106,3 +106,21 @@ def test_requests_in_flight_run_or_wait() -> None:
     assert load_of(FAMILIES["vllm"], "vllm:num_requests_running 2\n").in_flight == 2
     assert load_of(FAMILIES["vllm"], "").in_flight is None
     assert load_of(FAMILIES["tgi"], VLLM).in_flight is None
+
+
+def test_drafts_and_accepted_tokens_by_position_add_up_over_replicas() -> None:
+    metrics = (
+        "vllm:spec_decode_num_draft_tokens_total 40\n"
+        'vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 9\n'
+        'vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 5\n'
+        'vllm:spec_decode_num_accepted_tokens_per_pos_total{position="1",engine="1"} 2\n'
+    )
+    seen = counters(FAMILIES["vllm"], metrics)
+    assert seen.drafted == 40
+    assert seen.accepted_at == {0: 9, 1: 7}
+    assert increase(Counters(None, None, None, None, None, 10, {0: 4, 1: 7}), seen) == {
+        "drafted": 30,
+        "accepted_at_0": 5,
+        "accepted_at_1": 0,
+    }
+    assert counters(FAMILIES["sglang"], metrics).accepted_at == {}
