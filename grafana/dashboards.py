@@ -14,10 +14,9 @@ _WIDTH = 24  # of Grafana's grid
 _COLOURS = {"stock": "#5794F2", "candidate": "#FF9830", "mirror": "#B877D9"}
 
 
-def dashboard(
-    name: str, variables: tuple[tuple[str, str], ...], panels: tuple[Panel, ...]
-) -> dict[str, Any]:
-    """A dashboard of Grafana; panels fill its rows from left to right."""
+def dashboard(name: str, kinds: str, panels: tuple[Panel, ...]) -> dict[str, Any]:
+    """A dashboard of Grafana; panels fill its rows from left to right. ``kinds``: of what runs."""
+    instances = f'label_values(loadjudge_run_info{{kind=~"{kinds}"}}, instance)'
     drawn: list[dict[str, Any]] = []
     x = y = 0
     for number, panel in enumerate(panels, 1):
@@ -33,7 +32,7 @@ def dashboard(
         "refresh": "5s",
         "time": {"from": "now-30m", "to": "now"},
         "graphTooltip": 1,
-        "templating": {"list": [_variable(*one) for one in variables]},
+        "templating": {"list": [_variable("instance", instances)]},
         "panels": drawn,
     }
 
@@ -88,23 +87,26 @@ def _panel(number: int, panel: Panel, x: int, y: int) -> dict[str, Any]:
         "options": panel.options,
     }
     if panel.kind == "table":
-        drawn["transformations"] = [
-            {"id": "joinByField", "options": {"byField": "gate", "mode": "outer"}},
-            {
-                "id": "organize",
-                "options": {
-                    "includeByName": {
-                        "gate": True, "verdict": True,
-                        **{f"Value #{t['refId']}": True for t in targets[1:]},
-                    },
-                    "renameByName": {
-                        f"Value #{t['refId']}": str(t["legendFormat"]).rpartition(" ")[2]
-                        for t in targets[1:]
-                    },
-                },
-            },
-        ]  # fmt: skip
+        drawn["transformations"] = _joined(panel)
     return drawn
+
+
+def columns(panel: Panel) -> list[str]:
+    """A table's columns, one a query: what its legend says after the row's name."""
+    return [legend.partition(" ")[2] for _, legend in panel.queries]
+
+
+def _joined(panel: Panel) -> list[dict[str, Any]]:
+    """One row from the rows of all queries."""
+    names = {f"Value #{chr(ord('A') + i)}": name for i, name in enumerate(columns(panel))}
+    shown = dict.fromkeys((panel.rows, *names), True)
+    if "verdict" in names.values():  # it is a label, and its value says only that it holds
+        del shown["Value #A"]
+        shown["verdict"] = True
+    return [
+        {"id": "joinByField", "options": {"byField": panel.rows, "mode": "outer"}},
+        {"id": "organize", "options": {"includeByName": shown, "renameByName": names}},
+    ]
 
 
 def _overrides(panel: Panel) -> list[dict[str, Any]]:
@@ -127,17 +129,9 @@ def _matching(pattern: str, properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _instances(kinds: str) -> tuple[str, str]:
-    return "instance", f'label_values(loadjudge_run_info{{kind=~"{kinds}"}}, instance)'
-
-
-_WORKLOADS = (
-    "workload",
-    'label_values(loadjudge_speedup_ratio{instance=~"$instance"}, workload)',
-)
 DASHBOARDS = {
-    "judge": dashboard("judge", (_instances("judge|sweep"), _WORKLOADS), JUDGE),
-    "proxy": dashboard("proxy", (_instances("proxy"),), PROXY),
+    "judge": dashboard("judge", "judge|sweep", JUDGE),
+    "proxy": dashboard("proxy", "proxy", PROXY),
 }
 
 

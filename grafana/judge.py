@@ -1,29 +1,44 @@
 """The panels of the dashboard *Judge*: a run or a sweep while it goes."""
 
-from grafana.panel import ERRORS, LAG, LATENCY, TOKENS, Panel, state
+from grafana.panel import ERRORS, LAG, LATENCY, TOKENS, Panel, last, state
 
 _GATES = Panel(
     "Gates",
     (
-        ("loadjudge_gate_verdict{$of} == 1", "{{gate}} {{verdict}}"),
-        ("loadjudge_gate_figure{$of}", "{{gate}} figure"),
-        ("loadjudge_gate_figure_lower{$of}", "{{gate}} low"),
-        ("loadjudge_gate_figure_upper{$of}", "{{gate}} high"),
-        ("loadjudge_gate_limit_lower{$of}", "{{gate}} from"),
-        ("loadjudge_gate_limit_upper{$of}", "{{gate}} to"),
+        (last("loadjudge_gate_verdict{$of}") + " == 1", "{{gate}} verdict"),
+        (last("loadjudge_gate_figure{$of}"), "{{gate}} figure"),
+        (last("loadjudge_gate_figure_lower{$of}"), "{{gate}} low"),
+        (last("loadjudge_gate_figure_upper{$of}"), "{{gate}} high"),
+        (last("loadjudge_gate_limit_lower{$of}"), "{{gate}} from"),
+        (last("loadjudge_gate_limit_upper{$of}"), "{{gate}} to"),
     ),
     kind="table",
+    rows="gate",
     width=16,
     height=9,
-    decimals=4,
     text="A gate passes while its whole interval lies between its limits.",
 )
+_SPEEDUPS = Panel(
+    "Speedup and A/A by workload, 95 % intervals",
+    (
+        (last("loadjudge_speedup_ratio{$of}"), "{{workload}} speedup"),
+        (last("loadjudge_speedup_lower_ratio{$of}"), "{{workload}} low"),
+        (last("loadjudge_speedup_upper_ratio{$of}"), "{{workload}} high"),
+        (last("loadjudge_control_ratio{$of}"), "{{workload}} A/A"),
+        (last("loadjudge_control_lower_ratio{$of}"), "{{workload}} A/A low"),
+        (last("loadjudge_control_upper_ratio{$of}"), "{{workload}} A/A high"),
+    ),
+    kind="table",
+    rows="workload",
+    text="Tokens a lane second over stock's; A/A is stock over itself and should take in 1.",
+)
+
 JUDGE = (
     state("Run", "loadjudge_run_state", "state"),
     state("Verdict so far", "loadjudge_run_verdict", "verdict"),
     Panel(
         "Passes",
-        (("loadjudge_passes_done{$of} / loadjudge_passes_planned{$of}", "done"),),
+        ((f"{last('loadjudge_passes_done{$of}')} / {last('loadjudge_passes_planned{$of}')}", ""),),
         "percentunit",
         "gauge",
         4,
@@ -33,7 +48,7 @@ JUDGE = (
     ),
     Panel(
         "SpecScore so far",
-        (('loadjudge_speedup_ratio{$of,workload="all"}', "SpecScore"),),
+        ((last('loadjudge_speedup_ratio{$of,workload="all"}'), ""),),
         "x",
         "stat",
         4,
@@ -42,39 +57,30 @@ JUDGE = (
     ),
     Panel(
         "Tokens per verify step",
-        (("loadjudge_tokens_per_verify_step{$of}", "{{arm}} {{workload}}"),),
+        ((last("loadjudge_tokens_per_verify_step{$of}"), "{{arm}} {{workload}}"),),
         kind="stat",
         height=4,
         decimals=2,
     ),
     Panel(
         "Tokens per verify step",
-        (("loadjudge_tokens_per_verify_step{$of}", "{{arm}} {{workload}}"),),
+        (("loadjudge_tokens_per_verify_step{$of}", "{{workload}} {{arm}}"),),
         decimals=2,
         text="1 + accepted draft tokens over drafts, over all passes so far: the record's own.",
     ),
     Panel(
-        "Speedup so far, 95 % interval",
+        "Speedup so far; SpecScore with its 95 % interval",
         (
-            ('loadjudge_speedup_ratio{$of,workload=~"$workload"}', "{{workload}}"),
-            ('loadjudge_speedup_lower_ratio{$of,workload=~"$workload"}', "{{workload}} low"),
-            ('loadjudge_speedup_upper_ratio{$of,workload=~"$workload"}', "{{workload}} high"),
+            ('loadjudge_speedup_ratio{$of,workload!="all"}', "{{workload}}"),
+            ('loadjudge_speedup_ratio{$of,workload="all"}', "SpecScore"),
+            ('loadjudge_speedup_lower_ratio{$of,workload="all"}', "SpecScore low"),
+            ('loadjudge_speedup_upper_ratio{$of,workload="all"}', "SpecScore high"),
         ),
         "x",
         decimals=2,
         text="Tokens a lane second, candidate over stock. It moves as passes end.",
     ),
-    Panel(
-        "A/A: stock over stock, 95 % interval",
-        (
-            ('loadjudge_control_ratio{$of,workload=~"$workload"}', "{{workload}}"),
-            ('loadjudge_control_lower_ratio{$of,workload=~"$workload"}', "{{workload}} low"),
-            ('loadjudge_control_upper_ratio{$of,workload=~"$workload"}', "{{workload}} high"),
-        ),
-        "x",
-        decimals=2,
-        text="It should take in 1; how far it is off is what the run can't tell apart.",
-    ),
+    _SPEEDUPS,
     *LATENCY,
     TOKENS,
     Panel(
@@ -97,8 +103,8 @@ JUDGE = (
         "Acceptance by position",
         (
             (
-                "sum by (position) (loadjudge_accepted_tokens_by_position_total{$of})"
-                " / on () group_left sum (loadjudge_drafts_total{$of})",
+                f"sum by (position) ({last('loadjudge_accepted_tokens_by_position_total{$of}')})"
+                f" / on () group_left sum ({last('loadjudge_drafts_total{$of}')})",
                 "{{position}}",
             ),
         ),
@@ -123,14 +129,14 @@ JUDGE = (
     ERRORS,
     Panel(
         "Peak memory",
-        (("loadjudge_memory_peak_bytes{$of}", "{{arm}} {{kind}}"),),
+        ((last("loadjudge_memory_peak_bytes{$of}"), "{{arm}} {{kind}}"),),
         "bytes",
         "stat",
         height=4,
     ),
     Panel(
         "Tokens of all lanes",
-        (("loadjudge_tokens_per_second{$of}", "{{arm}} {{workload}}"),),
+        ((last("loadjudge_tokens_per_second{$of}"), "{{arm}} {{workload}}"),),
         "tokens/s",
         "stat",
         16,

@@ -18,6 +18,7 @@ class Panel:
     width: int = 8
     height: int = 7
     text: str = ""
+    rows: str = ""  # of a table: the label that its rows go by
     least: float | None = None
     most: float | None = None
     decimals: int | None = None
@@ -39,9 +40,14 @@ def rate(metric: str, by: str) -> str:
     return f"sum by ({by}) (rate({metric}{{$of}}{RATE}))"
 
 
+def last(series: str) -> str:
+    """The last value, also of a run that is over."""
+    return f"last_over_time({series}[$__range])"
+
+
 def state(title: str, metric: str, label: str, width: int = 4) -> Panel:
     """The one state that is 1, by name."""
-    query = (f"{metric}{{$of}} == 1", f"{{{{{label}}}}}")
+    query = (f"{last(metric + '{$of}')} == 1", f"{{{{{label}}}}}")
     return Panel(title, (query,), kind="stat", width=width, height=4, options={"textMode": "name"})
 
 

@@ -3,6 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from loadjudge.metrics import buckets, labels
+from loadjudge.metrics.plain import PlainGauge, PlainTotal
 from loadjudge.metrics.values import LiveRatio, ProxyRequest, ProxyState
 
 
@@ -10,14 +11,17 @@ class Forwarding:
     """Instruments of the proxy."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, text: str, by: tuple[str, ...] = ()) -> Counter:
-            return Counter(f"loadjudge_proxy_{name}", text, by, registry=registry)
+        def gauge(name: str, text: str) -> PlainGauge:
+            return PlainGauge(registry, f"loadjudge_proxy_{name}", text)
 
-        def gauge(name: str, text: str, by: tuple[str, ...] = ()) -> Gauge:
-            return Gauge(f"loadjudge_proxy_{name}", text, by, registry=registry)
+        def total(name: str, text: str) -> PlainTotal:
+            return PlainTotal(registry, f"loadjudge_proxy_{name}", text)
 
-        self._requests = counter(
-            "requests", "Requests that were passed on.", ("arm", "path", "status", "streamed")
+        self._requests = Counter(
+            "loadjudge_proxy_requests",
+            "Requests that were passed on.",
+            ("arm", "path", "status", "streamed"),
+            registry=registry,
         )
         self._seconds = Histogram(
             "loadjudge_proxy_request_seconds",
@@ -27,21 +31,22 @@ class Forwarding:
             registry=registry,
         )
         self._connections = gauge("connections", "Open connections of users.")
-        self._in_flight = gauge("requests_in_flight", "Requests in flight.", ("arm",))
+        self._in_flight = Gauge(
+            "loadjudge_proxy_requests_in_flight", "Requests in flight.", ("arm",), registry=registry
+        )
         self._queued = gauge("mirror_queued_requests", "Requests that wait for the mirror.")
         self._failing = gauge("record_failing", "1 while the record can't be written.")
         self._totals = {
-            "bytes_down": counter("response_bytes", "Bytes of answers."),
-            "defects": counter("defects", "Failures of the measuring; what passed was whole."),
-            "unread": counter("unread_answers", "Answers that passed and could not be read."),
-            "mirrored": counter("mirrored_requests", "Requests that went to the mirror as well."),
-            "mirror_dropped": counter("mirror_dropped_requests", "And that it was too slow for."),
-            "recorded_sessions": counter("recorded_sessions", "Sessions in the record."),
-            "recorded_turns": counter("recorded_turns", "Turns in the record."),
-            "recorded_bytes": counter("recorded_bytes", "Bytes of the record."),
-            "record_dropped": counter("record_dropped", "What could not be recorded."),
+            "bytes_down": total("response_bytes", "Bytes of answers."),
+            "defects": total("defects", "Failures of the measuring; what passed was whole."),
+            "unread": total("unread_answers", "Answers that passed and could not be read."),
+            "mirrored": total("mirrored_requests", "Requests that went to the mirror as well."),
+            "mirror_dropped": total("mirror_dropped_requests", "And that it was too slow for."),
+            "recorded_sessions": total("recorded_sessions", "Sessions in the record."),
+            "recorded_turns": total("recorded_turns", "Turns in the record."),
+            "recorded_bytes": total("recorded_bytes", "Bytes of the record."),
+            "record_dropped": total("record_dropped", "What could not be recorded."),
         }
-        self._seen = dict.fromkeys(self._totals, 0)
         self._ratios = [
             Gauge(f"loadjudge_ab{end}_ratio", text, ("figure", "of"), registry=registry)
             for end, text in (
@@ -62,14 +67,10 @@ class Forwarding:
         self._connections.set(value.connections)
         for arm, requests in value.in_flight:
             self._in_flight.labels(labels.arm(arm)).set(requests)
-        if value.mirror_queued is not None:
-            self._queued.set(value.mirror_queued)
-        if value.record_failing is not None:
-            self._failing.set(value.record_failing)
-        for name, counter in self._totals.items():
-            total = getattr(value, name) or 0
-            counter.inc(max(0, total - self._seen[name]))
-            self._seen[name] = max(total, self._seen[name])
+        self._queued.set(value.mirror_queued)
+        self._failing.set(value.record_failing)
+        for name, total in self._totals.items():
+            total.rise_to(getattr(value, name))
 
     def ratio(self, value: LiveRatio) -> None:
         by = labels.figure(value.figure), "median" if value.of == "median" else "mean"

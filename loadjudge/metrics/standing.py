@@ -5,6 +5,7 @@ import time
 from prometheus_client import CollectorRegistry, Gauge
 
 from loadjudge.metrics import labels
+from loadjudge.metrics.plain import PlainGauge
 from loadjudge.metrics.values import (
     RUN_STATES,
     RUN_VERDICTS,
@@ -44,16 +45,19 @@ class Standing:
     """Instruments of a run as a whole."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def gauge(name: str, text: str, by: tuple[str, ...] = ()) -> Gauge:
+        def gauge(name: str, text: str, by: tuple[str, ...]) -> Gauge:
             return Gauge(f"loadjudge_{name}", text, by, registry=registry)
+
+        def plain(name: str, text: str) -> PlainGauge:
+            return PlainGauge(registry, f"loadjudge_{name}", text)
 
         self._run = gauge("run_info", "What is measured.", ("run", "kind"))
         self._engine = gauge("engine_info", "The engine of an arm.", ("arm", "engine"))
         self._state = gauge("run_state", "1 for what the run does now.", ("state",))
         self._verdict = gauge("run_verdict", "1 for the verdict as it stands.", ("verdict",))
-        self._done = gauge("passes_done", "Passes, or points of a sweep, that are over.")
-        self._planned = gauge("passes_planned", "And that are planned.")
-        self._moved = gauge("progress_timestamp_seconds", "When something was last played.")
+        self._done = plain("passes_done", "Passes, or points of a sweep, that are over.")
+        self._planned = plain("passes_planned", "And that are planned.")
+        self._moved = plain("progress_timestamp_seconds", "When something was last played.")
         self._speedup = _Interval(registry, "speedup", "Tokens a lane second over stock's.")
         self._control = _Interval(registry, "control", "The same of stock over stock, the A/A.")
         self._figure = gauge("gate_figure", "A gate's figure.", ("gate",))
@@ -62,11 +66,11 @@ class Standing:
         self._bound_low = gauge("gate_limit_lower", "It passes from here.", ("gate",))
         self._bound_high = gauge("gate_limit_upper", "It passes up to here.", ("gate",))
         self._gate = gauge("gate_verdict", "1 for a gate's verdict.", ("gate", "verdict"))
-        self._lag = gauge("event_loop_lag_seconds", "Mean lateness of the client, last second.")
-        self._lag_share = gauge(
+        self._lag = plain("event_loop_lag_seconds", "Mean lateness of the client, last second.")
+        self._lag_share = plain(
             "event_loop_lag_ratio", "Its own lag over the median time between reads, last pass."
         )
-        self._cpu = gauge("client_cpu_ratio", "The client's share of one core.")
+        self._cpu = plain("client_cpu_ratio", "The client's share of one core.")
 
     def run(self, value: Run) -> None:
         self._run.labels(value.name, value.kind).set(1)
@@ -103,10 +107,6 @@ class Standing:
             self._verdict.labels(verdict).set(verdict == value.verdict)
 
     def client(self, value: Client) -> None:
-        for gauge, number in (
-            (self._lag, value.lag_s),
-            (self._lag_share, value.lag_share),
-            (self._cpu, value.cpu),
-        ):
-            if number is not None:
-                gauge.set(number)
+        self._lag.set(value.lag_s)
+        self._lag_share.set(value.lag_share)
+        self._cpu.set(value.cpu)

@@ -124,7 +124,7 @@ class Scraped:
 
     def filled(self, query: str, dashboard: str) -> str:
         """A panel's query as Grafana would send it."""
-        query = query.replace("$__rate_interval", RATE_INTERVAL).replace("$workload", ".*")
+        query = query.replace("$__rate_interval", RATE_INTERVAL).replace("$__range", "2m")
         return query.replace("$instance", self.instances[dashboard])
 
 

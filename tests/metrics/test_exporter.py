@@ -133,6 +133,8 @@ def test_what_is_unknown_has_no_series() -> None:
         EngineLoad("stock"),
         GateState("memory", "n/a"),
         Speedup("team", 1.1),
+        Run("a run", "proxy"),
+        ProxyState(connections=1),
     )
     names = {name for name, _ in page}
     assert "loadjudge_replies_total" in names
@@ -144,6 +146,11 @@ def test_what_is_unknown_has_no_series() -> None:
         "loadjudge_engine_kv_usage_ratio",
         "loadjudge_gate_figure",
         "loadjudge_speedup_lower_ratio",
+        "loadjudge_event_loop_lag_seconds",
+        "loadjudge_passes_done",
+        "loadjudge_progress_timestamp_seconds",
+        "loadjudge_proxy_mirrored_requests_total",
+        "loadjudge_proxy_record_failing",
     ):
         assert unknown not in names
 
@@ -219,6 +226,13 @@ def test_values_told_to_a_process_that_is_gone_are_counted_and_hurt_nobody() -> 
     process._process.kill()
     process._process.wait()
     process.take(Client(0.1))
+    process.close()
+    assert process.lost == 1
+
+
+def test_a_reply_of_too_many_reads_is_counted_as_lost() -> None:
+    process = ExporterProcess(0, linger_s=0.1)
+    process.take(Reply(*NAMES, itl=((0.0123456789, 1),) * 100_000))
     process.close()
     assert process.lost == 1
 
