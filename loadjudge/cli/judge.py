@@ -9,6 +9,7 @@ from loadjudge.errors import JudgeError, Status
 
 if TYPE_CHECKING:
     from loadjudge.load.header import Options
+    from loadjudge.load.live import Watcher
     from loadjudge.load.task import Task
 
 
@@ -155,24 +156,14 @@ def play(
     """
     import asyncio
     import contextlib
-    import sys
 
     from loadjudge.cli.outcome import write_outcome
     from loadjudge.client.loop import run
     from loadjudge.judge import Judge
     from loadjudge.load.arm import Access
-    from loadjudge.load.live import LiveTable, PlainLines, Watcher
-    from loadjudge.metrics.process import ExporterProcess
-    from loadjudge.metrics.watching import ExportedWatcher
 
     access = Access.from_environment(headers, options.insecure, options.idle_timeout_s)
-    exporter = ExporterProcess(*metrics, run=directory) if metrics else None
-    watcher: Watcher = (
-        LiveTable() if sys.stderr.isatty() else PlainLines(lambda text: typer.echo(text, err=True))
-    )
-    if exporter is not None:
-        watcher = ExportedWatcher(watcher, exporter)
-        watcher.line(f"metrics: http://{exporter.host}:{exporter.port}/metrics")
+    watcher = _watcher(directory, metrics)
     try:
 
         async def whole() -> None:
@@ -191,6 +182,27 @@ def play(
         raise
     finally:
         watcher.close()
+
+
+def _watcher(directory: Path, metrics: tuple[int, str] | None) -> "Watcher":
+    """The live view, or lines where there is no terminal; and the exporter, where asked for."""
+    import sys
+
+    from loadjudge.load.live import LiveTable, PlainLines
+
+    exporter = None
+    if metrics is not None:
+        from loadjudge.metrics.process import ExporterProcess
+        from loadjudge.metrics.watching import ExportedWatcher
+
+        exporter = ExporterProcess(*metrics, run=directory)
+    watcher: Watcher = (
+        LiveTable() if sys.stderr.isatty() else PlainLines(lambda text: typer.echo(text, err=True))
+    )
+    if exporter is not None:
+        watcher = ExportedWatcher(watcher, exporter)
+        watcher.line(f"metrics: http://{exporter.host}:{exporter.port}/metrics")
+    return watcher
 
 
 def new_directory(given: Path | None, name: str) -> Path:

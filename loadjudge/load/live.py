@@ -11,11 +11,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
-from loadjudge.servers.endpoint import Load
+if TYPE_CHECKING:
+    from loadjudge.servers.endpoint import Load  # the drawing process starts without it
 
 
 @dataclass(slots=True)
@@ -30,7 +31,7 @@ class ArmView:
     per_step: float | None = None  # tokens of one read, as the client sees them
     passes: int = 0
     number: int = 0  # of the pass in progress
-    load: Load | None = None  # the engine's own gauges
+    load: "Load | None" = None  # the engine's own gauges
     counters: dict[str, float] | None = None  # its counters' increase in the pass in progress
 
 

@@ -1,5 +1,7 @@
 """Replies, lanes, speculation and engines, by arm and workload."""
 
+import contextlib
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from loadjudge.metrics import buckets, labels
@@ -89,6 +91,10 @@ class Traffic:
         by = self._by(value.arm, value.workload)
         self._in_flight.labels(*by).set(value.in_flight)
         self._wanted.labels(*by).set(value.wanted)
+        if not value.wanted:  # nobody looks at its engine meanwhile
+            for gauge in (self._engine, self._waiting, self._kv):
+                with contextlib.suppress(KeyError):  # older clients raise it where none is
+                    gauge.remove(by[0])
 
     def speculation(self, value: Speculation) -> None:
         by = self._by(value.arm, value.workload)

@@ -162,6 +162,13 @@ def test_a_failed_reply_is_an_error_and_no_reply() -> None:
     assert page["loadjudge_replies_total", NAMES] == 0
 
 
+def test_an_engine_that_nobody_looks_at_has_no_gauges() -> None:
+    looked = (EngineLoad("stock", 4, 1, 0.25), EngineLoad("candidate", 4, 1, 0.5))
+    page = page_of(*looked, Lanes(*NAMES, in_flight=0, wanted=0))
+    found = {k: v for k, v in page.items() if k[0] == "loadjudge_engine_kv_usage_ratio"}
+    assert found == {("loadjudge_engine_kv_usage_ratio", ("candidate",)): 0.5}
+
+
 def test_labels_are_bounded() -> None:
     exporter = Exporter()
     for i in range(WORKLOADS + 10):
