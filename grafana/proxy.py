@@ -1,6 +1,6 @@
 """The panels of the dashboard *Proxy*: live traffic."""
 
-from grafana.panel import ERRORS, LATENCY, RATE, TOKENS, Panel, rate
+from grafana.panel import ERRORS, LAG, LATENCY, RATE, TOKENS, Panel, rate
 
 _ANSWERED = "loadjudge_proxy_requests_total"
 
@@ -102,4 +102,5 @@ PROXY = (
         "Bps",
         least=0,
     ),
+    LAG,
 )

@@ -4,10 +4,13 @@ It knows the proxy's ``Exchange`` and ``Snapshot`` by their fields alone, so tha
 needs the other.
 """
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
+from loadjudge.client.lag import LagProbe
 from loadjudge.metrics.values import (
+    Client,
     LiveRatio,
     ProxyRequest,
     ProxyState,
@@ -16,6 +19,7 @@ from loadjudge.metrics.values import (
     Takes,
 )
 
+_EVERY_S = 1.0
 WORKLOAD = "live"
 _MODEL_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages")
 
@@ -53,21 +57,6 @@ class Exchanged(Protocol):
     def e2el_s(self) -> float | None: ...
 
 
-class Compared(Protocol):
-    """``loadjudge.proxy.live_ab.Ratio``."""
-
-    @property
-    def figure(self) -> str: ...
-    @property
-    def of(self) -> str: ...
-    @property
-    def ratio(self) -> float: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
-
-
 class ProxyFeed:
     """An observer of the proxy: called with each exchange, on its event loop; returns at once
     where ``to`` is an ``ExporterProcess``."""
@@ -84,8 +73,23 @@ class ProxyFeed:
         if exchange.path in _MODEL_PATHS:
             self._to.take(_reply(arm, exchange))
 
-    def state(self, snapshot: Any, ratios: Iterable[Compared] = ()) -> None:
-        """To be called every second or so with ``loadjudge.proxy.live.Snapshot``."""
+    async def keep_telling(
+        self, snapshot: Callable[[], Any], ratios: Callable[[], Iterable[Mapping[str, Any]]]
+    ) -> None:
+        """Tells the proxy's state and its loop's lag every second, until cancelled."""
+        probe = LagProbe(0.05)
+        probe.start()
+        try:
+            while True:
+                await asyncio.sleep(_EVERY_S)
+                lag = probe.window()
+                self._to.take(Client(lag_s=lag.mean_s if lag.n else None, cpu=lag.cpu_share))
+                self.state(snapshot(), ratios())
+        finally:
+            probe.stop()
+
+    def state(self, snapshot: Any, ratios: Iterable[Mapping[str, Any]] = ()) -> None:
+        """Tells ``loadjudge.proxy.live.Snapshot`` and the live ratios, as on the admin page."""
         mirror, recording = snapshot.mirror, snapshot.recording
         self._to.take(
             ProxyState(
@@ -105,7 +109,8 @@ class ProxyFeed:
             )
         )
         for one in ratios:
-            self._to.take(LiveRatio(one.figure, one.of, one.ratio, one.low, one.high))
+            names = ("figure", "of", "ratio", "low", "high")
+            self._to.take(LiveRatio(*(one[name] for name in names)))
 
 
 def _reply(arm: str, exchange: Exchanged) -> Reply:

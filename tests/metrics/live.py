@@ -43,6 +43,7 @@ def exchange_of(call: Call, arm: str, mirrored: bool) -> Exchange:
     reply = call.reply
     times = [(a.t_ns - call.t_sent_ns) / 1e9 for a in reply.arrivals]
     tokens = tuple(float(a.tokens or 0) for a in reply.arrivals[1:])
+    assert all(tokens), "the embedded engine sends an id with every read"
     assert reply.usage is not None
     return Exchange(
         arm,
@@ -55,7 +56,7 @@ def exchange_of(call: Call, arm: str, mirrored: bool) -> Exchange:
         ttfot_s=times[0],
         itl_s=tuple((b - a) / k for a, b, k in zip(times, times[1:], tokens, strict=False)),
         itl_tokens=tokens,
-        tpot_s=(times[-1] - times[0]) / sum(tokens),
+        tpot_s=(times[-1] - times[0]) / sum(tokens) if sum(tokens) else None,
         e2el_s=times[-1],
     )
 
@@ -91,9 +92,10 @@ async def _feed(folder: Path, port: int, seconds: float) -> None:
     engine = EngineProcess(find_engine("servers/reference/ngram"), "", folder / "engine.log")
     await engine.start()
     client = LoadClient(engine.url)
-    ratio = SimpleNamespace(figure="ttft_s", of="mean", ratio=0.9, low=0.8, high=1.1)
+    ratio = {"figure": "ttft_s", "of": "mean", "ratio": 0.9, "low": 0.8, "high": 1.1}
     arms = (("stock", False), ("candidate", False), ("candidate", True))
     end, requests = monotonic() + seconds, 0
+    telling = asyncio.create_task(feed.keep_telling(lambda: snapshot(requests), lambda: [ratio]))
     try:
         async with client:
             while monotonic() < end:
@@ -113,8 +115,8 @@ async def _feed(folder: Path, port: int, seconds: float) -> None:
                 if requests % 5 == 0:
                     feed(Exchange("stock", False, "/v1/models", 503, "http", stream=False))
                 requests += 1
-                feed.state(snapshot(requests), [ratio])
         server.wait_for_scrape(5.0)
     finally:
+        telling.cancel()
         await engine.stop()
         server.close()
