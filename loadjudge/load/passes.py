@@ -209,7 +209,7 @@ async def _look(
     """Looks at the engine's gauges now and then in the measured window, until cancelled; at its
     counters too, for whoever watches."""
     family = FAMILIES[arm.abilities.family]
-    if family.running is None and family.drafts is None:
+    if family.running is None:
         return
     for _ in itertools.count():
         await asyncio.sleep(LOOK_EVERY_S)

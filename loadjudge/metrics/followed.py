@@ -1,8 +1,8 @@
 """What a judge's log and its looks say, as values for the exporter.
 
 Replies, tokens and errors are those of measured sessions, as in the record; they come as a
-session ends. Tokens per verify step are the record's own figure over the passes so far, the one in
-progress included, so that at the end of a run both are the same.
+session ends. Tokens per verify step take in the pass in progress; as passes end they become the
+record's own figure (``standings``).
 """
 
 from collections import defaultdict
@@ -148,7 +148,7 @@ class Followed:
             Speculation(
                 *name,
                 drafts=gained.get("drafts"),
-                drafted=gained.get("drafted"),
+                drafted=gained.get("draft_tokens"),
                 accepted=gained.get("accepted"),
                 accepted_at=tuple(
                     gained.get(f"{_AT}{i}", 0.0) for i in range(max(positions, default=-1) + 1)

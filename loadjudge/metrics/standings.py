@@ -3,7 +3,15 @@
 from dataclasses import replace
 
 from loadjudge.evaluate import evaluate
-from loadjudge.metrics.values import Client, GateState, Rates, Speedup, Value, Verdict
+from loadjudge.metrics.values import (
+    Client,
+    GateState,
+    Rates,
+    Speculation,
+    Speedup,
+    Value,
+    Verdict,
+)
 from loadjudge.record.evaluation import Control, Evaluation, Pooled, SpecScoreInterval
 from loadjudge.record.values import RunRecord
 
@@ -49,10 +57,12 @@ def _gates(evaluation: Evaluation) -> list[Value]:
 
 def _workloads(evaluation: Evaluation) -> list[Value]:
     workloads = evaluation.workloads or {}
-    values: list[Value] = [
-        Rates(arm, workload, figures.tokens_per_s, figures.tokens_per_s_per_lane)
-        for workload, its in workloads.items()
-        for arm, figures in its.arms.items()
-    ]
+    values: list[Value] = []
+    for workload, its in workloads.items():
+        for arm, figures in its.arms.items():
+            values += [
+                Rates(arm, workload, figures.tokens_per_s, figures.tokens_per_s_per_lane),
+                Speculation(arm, workload, tokens_per_step=figures.acceptance),
+            ]
     lag = max((its.lag_share for its in workloads.values()), default=None)
     return [*values, Client(lag_share=lag)]

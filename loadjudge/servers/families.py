@@ -19,7 +19,7 @@ class Family:
     kv_usage: str | None = None  # 0 to 1
     preemptions: str | None = None
     drafts: str | None = None  # verify steps
-    drafted: str | None = None  # draft tokens
+    draft_tokens: str | None = None
     accepted: str | None = None
     accepted_at: str | None = None  # the same by position, in a label of that name
     cache_hits: str | None = None
@@ -35,7 +35,7 @@ _VLLM = Family(
     kv_usage="vllm:kv_cache_usage_perc",
     preemptions="vllm:num_preemptions_total",
     drafts="vllm:spec_decode_num_drafts_total",
-    drafted="vllm:spec_decode_num_draft_tokens_total",
+    draft_tokens="vllm:spec_decode_num_draft_tokens_total",
     accepted="vllm:spec_decode_num_accepted_tokens_total",
     accepted_at="vllm:spec_decode_num_accepted_tokens_per_pos_total",
     cache_hits="vllm:prefix_cache_hits_total",
@@ -143,7 +143,7 @@ class Counters:
     preemptions: float | None
     cache_hits: float | None
     cache_queries: float | None
-    drafted: float | None = None
+    draft_tokens: float | None = None
     accepted_at: Mapping[int, float] = field(default_factory=dict)  # by position in the draft
 
 
@@ -154,7 +154,7 @@ def counters(family: Family, metrics: str) -> Counters:
         preemptions=value(metrics, family.preemptions),
         cache_hits=value(metrics, family.cache_hits),
         cache_queries=value(metrics, family.cache_queries),
-        drafted=value(metrics, family.drafted),
+        draft_tokens=value(metrics, family.draft_tokens),
         accepted_at=by_position(metrics, family.accepted_at),
     )
 

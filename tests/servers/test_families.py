@@ -116,10 +116,10 @@ def test_drafts_and_accepted_tokens_by_position_add_up_over_replicas() -> None:
         'vllm:spec_decode_num_accepted_tokens_per_pos_total{position="1",engine="1"} 2\n'
     )
     seen = counters(FAMILIES["vllm"], metrics)
-    assert seen.drafted == 40
+    assert seen.draft_tokens == 40
     assert seen.accepted_at == {0: 9, 1: 7}
     assert increase(Counters(None, None, None, None, None, 10, {0: 4, 1: 7}), seen) == {
-        "drafted": 30,
+        "draft_tokens": 30,
         "accepted_at_0": 5,
         "accepted_at_1": 0,
     }
