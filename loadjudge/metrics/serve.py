@@ -1,5 +1,6 @@
 """The page over HTTP, from threads of its own: ``GET /metrics``."""
 
+import sys
 from collections.abc import Callable, Iterable
 from threading import Condition, Thread
 from typing import Any
@@ -22,7 +23,7 @@ class Server:
         self._page = make_wsgi_app(exporter.registry)
         self._scraped = Condition()
         self._answering = self._answered = 0
-        self._http = make_server(host, port, self._answer, ThreadingWSGIServer, _Quiet)
+        self._http = make_server(host, port, self._answer, _Server, _Quiet)
         self.port: int = self._http.server_port
         self._thread = Thread(target=self._http.serve_forever, args=(_POLL_S,), daemon=True)
         self._thread.start()
@@ -56,6 +57,13 @@ class Server:
                 self._answering -= 1
                 self._answered += 1
                 self._scraped.notify_all()
+
+
+class _Server(ThreadingWSGIServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A scraper that leaves before the end is no news either."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Quiet(WSGIRequestHandler):

@@ -2,6 +2,8 @@
 
 import dataclasses
 import shutil
+import socket
+import struct
 import subprocess
 import time
 from typing import Any, get_args
@@ -255,6 +257,18 @@ def test_it_waits_for_a_last_scrape_where_there_was_one() -> None:
         if "loadjudge_event_loop_lag_seconds 0.5" in text:
             break
     assert process._process.wait(10) == 0
+
+
+def test_a_scraper_that_leaves_early_makes_no_noise(capfd: pytest.CaptureFixture[str]) -> None:
+    server = serve(Exporter(), 0)
+    reset = struct.pack("ii", 1, 0)  # close by a reset
+    for request in (b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", server.port)) as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+            one.sendall(request)
+    assert httpx.get(f"http://127.0.0.1:{server.port}/metrics").status_code == 200
+    server.close()
+    assert capfd.readouterr().err == ""
 
 
 def test_a_port_in_use_is_one_sentence() -> None:
