@@ -59,7 +59,7 @@ class ExporterProcess:
         self._socket.setblocking(False)
 
     def take(self, value: Told) -> None:
-        message = orjson.dumps([type(value).__name__, value])
+        message = orjson.dumps([type(value).__name__, value], option=orjson.OPT_SERIALIZE_NUMPY)
         try:
             self._socket.send(message)  # a packet goes whole or not at all
         except OSError:  # it is slow or gone, or the value is too long for a packet

@@ -5,6 +5,7 @@ needs the other.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -109,8 +110,9 @@ class ProxyFeed:
             )
         )
         for one in ratios:
-            names = ("figure", "of", "ratio", "low", "high")
-            self._to.take(LiveRatio(*(one[name] for name in names)))
+            if math.isfinite(one["ratio"]):
+                names = ("figure", "of", "ratio", "low", "high")
+                self._to.take(LiveRatio(*(one[name] for name in names)))
 
 
 def _reply(arm: str, exchange: Exchanged) -> Reply:

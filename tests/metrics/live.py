@@ -2,11 +2,8 @@
 tells them."""
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from types import SimpleNamespace
-from typing import Any
 
 from loadjudge.client.client import Call, LoadClient
 from loadjudge.metrics.exporter import Exporter
@@ -15,28 +12,9 @@ from loadjudge.metrics.serve import serve
 from loadjudge.servers.engine import find_engine
 from loadjudge.servers.process import EngineProcess
 from loadjudge.wire.request import Sampling, chat_body
+from tests.metrics.exchanges import Exchange, snapshot
 
 PROXY_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """The fields of the proxy's own that the exporter needs."""
-
-    arm: str
-    mirrored: bool
-    path: str
-    status: int | None
-    error: str | None = None
-    stream: bool = True
-    prompt_tokens: int | None = None
-    output_tokens: int | None = None
-    ttft_s: float | None = None
-    ttfot_s: float | None = None
-    itl_s: tuple[float, ...] = ()
-    itl_tokens: tuple[float, ...] = ()
-    tpot_s: float | None = None
-    e2el_s: float | None = None
 
 
 def exchange_of(call: Call, arm: str, mirrored: bool) -> Exchange:
@@ -58,25 +36,6 @@ def exchange_of(call: Call, arm: str, mirrored: bool) -> Exchange:
         itl_tokens=tokens,
         tpot_s=(times[-1] - times[0]) / sum(tokens) if sum(tokens) else None,
         e2el_s=times[-1],
-    )
-
-
-def snapshot(requests: int) -> Any:
-    """The proxy's own state, as its fields are called; counts rise with the requests."""
-    return SimpleNamespace(
-        connections=3,
-        in_flight={"stock": 1, "candidate": 0},
-        bytes_down=1000 * requests,
-        defects=0,
-        unread={},
-        mirror=SimpleNamespace(sent=requests, drops={"queue": requests // 4}, queued=1),
-        recording=SimpleNamespace(
-            sessions_written=requests // 2,
-            turns=requests,
-            bytes_written=500 * requests,
-            drops={},
-            trouble=None,
-        ),
     )
 
 
