@@ -21,6 +21,7 @@ from loadjudge.record.evaluation import (
 )
 from loadjudge.record.values import ARMS, Arm, PassRecord, RunRecord
 from loadjudge.score.latency import latencies
+from loadjudge.score.speculation import tokens_per_step
 from loadjudge.score.speed import control, pair, speed
 from loadjudge.servers.families import FAMILIES
 
@@ -102,12 +103,9 @@ def _acceptance(passes: Sequence[PassRecord]) -> tuple[float | None, AcceptanceS
     Where an engine counts no steps its own gauge must do, averaged over the looks of the windows:
     over time, not over tokens, and of the candidate's own making. None where it has neither.
     """
-    counted = [
-        p.counters for p in passes if p.counters and p.counters.keys() >= {"drafts", "accepted"}
-    ]
-    drafts = sum(c["drafts"] for c in counted)
-    if drafts:
-        return 1 + sum(c["accepted"] for c in counted) / drafts, "counters"
+    counted = tokens_per_step(p.counters for p in passes)
+    if counted is not None:
+        return counted, "counters"
     length = mean_of(passes, "accept_length_mean")
     return length, None if length is None else "gauge"
 

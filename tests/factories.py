@@ -99,7 +99,7 @@ def passes(
     arm: Arm,
     rates: Sequence[float],
     *,
-    sessions: int = 6,
+    sessions: int = 8,
     tokens: int = 100,
     workload: str = "solo",
 ) -> list[PassRecord]:

@@ -243,7 +243,7 @@ def test_the_record_of_a_bare_endpoint_can_be_written_and_read_back(
 
 ORDER = (
     *("memory", "fidelity", "likelihood", "argmax", "agreement", "lengths", "support", "ranks"),
-    "integrity",
+    *("excess", "integrity"),
 )
 
 
@@ -266,6 +266,7 @@ SCORED_LIMITS = {
     "ends_bound": 0.02,
     "support_bound": 0.01,
     "rank_p": 0.001,
+    "excess_p": 0.001,
 }
 
 
@@ -279,7 +280,7 @@ def test_scored_replies_fill_the_seeds_keys_and_the_excess_figures(
 ) -> None:
     record = evaluate(make.run(passes, limits=SCORED_LIMITS, scored=scored()))
     assert tuple(record.gates or {}) == ORDER
-    for name in ("likelihood", "argmax", "lengths", "support", "ranks", "integrity"):
+    for name in ("likelihood", "argmax", "lengths", "support", "ranks", "excess", "integrity"):
         assert (record.gates or {})[name].verdict == "pass", name
     plain, excess = record.likelihood, record.excess_likelihood
     assert plain is not None

@@ -9,6 +9,7 @@ from loadjudge.errors import JudgeError, Status
 
 if TYPE_CHECKING:
     from loadjudge.load.header import Options
+    from loadjudge.load.live import Watcher
     from loadjudge.load.task import Task
 
 
@@ -80,6 +81,11 @@ def judge(
     idle_timeout: Annotated[
         float, typer.Option(min=1, help="Seconds without a byte that end the run.")
     ] = 60.0,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Serve metrics for Prometheus there meanwhile."),
+    ] = None,
+    metrics_host: Annotated[str, typer.Option(help="And at this address.")] = "127.0.0.1",
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Plays the same sessions on a stock and a candidate engine: how much faster, and is it the
@@ -119,37 +125,52 @@ def judge(
             budget=parse_budget(budget or its.budget),
         )
         directory = new_directory(output, f"{its.name}-{Path(options.candidate.name).name}")
-    run_and_exit(options, directory, headers, resume=resume is not None, as_json=as_json)
+    metrics = None if metrics_port is None else (metrics_port, metrics_host)
+    run_and_exit(
+        options, directory, headers, resume=resume is not None, as_json=as_json, metrics=metrics
+    )
 
 
 def run_and_exit(
-    options: "Options", directory: Path, headers: dict[str, str], *, resume: bool, as_json: bool
+    options: "Options",
+    directory: Path,
+    headers: dict[str, str],
+    *,
+    resume: bool,
+    as_json: bool,
+    metrics: tuple[int, str] | None = None,
 ) -> None:
     """Plays a run, writes and shows its record, and exits with its status."""
     from loadjudge.cli.outcome import show, status_of, write_outcome
 
-    play(options, directory, headers, resume=resume)
+    play(options, directory, headers, resume=resume, metrics=metrics)
     evaluation = write_outcome(directory)
     show(evaluation, directory, as_json=as_json)
     raise typer.Exit(status_of(evaluation))
 
 
-def play(options: "Options", directory: Path, headers: dict[str, str], *, resume: bool) -> None:
-    """Plays a run into its directory. A run that fails leaves its record as far as it goes."""
+def play(
+    options: "Options",
+    directory: Path,
+    headers: dict[str, str],
+    *,
+    resume: bool,
+    metrics: tuple[int, str] | None = None,
+) -> None:
+    """Plays a run into its directory. A run that fails leaves its record as far as it goes.
+
+    ``metrics``: port and address at which a process of its own serves the run's metrics.
+    """
     import asyncio
     import contextlib
-    import sys
 
     from loadjudge.cli.outcome import write_outcome
     from loadjudge.client.loop import run
     from loadjudge.judge import Judge
     from loadjudge.load.arm import Access
-    from loadjudge.load.live import LiveTable, PlainLines
 
     access = Access.from_environment(headers, options.insecure, options.idle_timeout_s)
-    watcher = (
-        LiveTable() if sys.stderr.isatty() else PlainLines(lambda text: typer.echo(text, err=True))
-    )
+    watcher = _watcher(directory, metrics)
     try:
 
         async def whole() -> None:
@@ -168,6 +189,27 @@ def play(options: "Options", directory: Path, headers: dict[str, str], *, resume
         raise
     finally:
         watcher.close()
+
+
+def _watcher(directory: Path, metrics: tuple[int, str] | None) -> "Watcher":
+    """The live view, or lines where there is no terminal; and the exporter, where asked for."""
+    import sys
+
+    from loadjudge.load.live import LiveTable, PlainLines
+
+    exporter = None
+    if metrics is not None:
+        from loadjudge.metrics.process import ExporterProcess
+        from loadjudge.metrics.watching import ExportedWatcher
+
+        exporter = ExporterProcess(*metrics, run=directory)
+    watcher: Watcher = (
+        LiveTable() if sys.stderr.isatty() else PlainLines(lambda text: typer.echo(text, err=True))
+    )
+    if exporter is not None:
+        watcher = ExportedWatcher(watcher, exporter)
+        watcher.line(f"metrics: http://{exporter.host}:{exporter.port}/metrics")
+    return watcher
 
 
 def new_directory(given: Path | None, name: str) -> Path:

@@ -76,6 +76,14 @@ class LagProbe:
             wall_s,
         )
 
+    def recent(self) -> tuple[float | None, float]:
+        """For whoever watches: mean lag of the last second in seconds, None where there was no
+        sample, and CPU share so far."""
+        last = self._lags_ns[-max(1, _SECOND_NS // self._interval_ns) :]
+        wall_ns = max(1, time.monotonic_ns() - self._wall_ns)
+        share = (time.process_time_ns() - self._cpu_ns) / wall_ns
+        return (sum(last) / len(last) / 1e9 if last else None), share
+
     def stop(self) -> None:
         """Ends the sampling. What was sampled can still be read."""
         if self._loop is not None and self._fd is not None:

@@ -13,11 +13,13 @@ from typing import Any, Literal
 
 from loadjudge.client.client import Call, LoadClient
 from loadjudge.client.failures import CallError
+from loadjudge.client.lag import LagProbe
 from loadjudge.errors import JudgeError, Status
 from loadjudge.load.history import History
 from loadjudge.load.plan import PlayPlan, request_seed
 from loadjudge.load.task import HistoryPolicy
 from loadjudge.record.values import PlayRecord, TurnRecord
+from loadjudge.servers.counters import Load
 from loadjudge.sessions.model import Session, Turn
 from loadjudge.wire.reply import Reply
 from loadjudge.wire.request import Sampling, chat_body
@@ -72,6 +74,9 @@ class Progress:
     measured: int = 0
     failures: int = 0
     ttft_s: deque[float] = field(default_factory=lambda: deque(maxlen=64))
+    probe: LagProbe | None = None
+    load: Load | None = None  # the engine's gauges, as last looked at
+    counters: dict[str, float] | None = None  # its counters' increase since the pass began
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
+
+if TYPE_CHECKING:
+    from loadjudge.servers.counters import Load  # the drawing process starts without it
 
 
 @dataclass(slots=True)
@@ -27,6 +30,9 @@ class ArmView:
     ttft_s: float | None = None  # median of the last replies
     per_step: float | None = None  # tokens of one read, as the client sees them
     passes: int = 0
+    number: int = 0  # of the pass in progress
+    load: "Load | None" = None  # the engine's own gauges
+    counters: dict[str, float] | None = None  # its counters' increase in the pass in progress
 
 
 @dataclass(slots=True)
@@ -41,6 +47,9 @@ class View:
     passes_planned: int = 0
     measured_done: int = 0
     measured: int = 0
+    turns: int = 0  # of the pass in progress
+    lag_s: float | None = None  # of the client's event loop, in the last second
+    cpu: float | None = None  # the client's share of one core
     elapsed_s: float = 0.0
     left_s: float | None = None
     stock: ArmView = field(default_factory=lambda: ArmView("stock"))
@@ -89,7 +98,10 @@ class LiveTable:
         os.set_blocking(self._fd, False)
 
     def show(self, view: View) -> None:
-        self._send({"view": asdict(view)})
+        values = asdict(view)
+        for arm in (values["stock"], values["candidate"]):
+            del arm["counters"]  # not drawn, and as many as drafts are long
+        self._send({"view": values})
 
     def line(self, text: str) -> None:
         self._send({"line": text})

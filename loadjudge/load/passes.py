@@ -94,7 +94,7 @@ async def play_pass(
         played.append(play)
         append({"event": "play", "attempt": attempt, **play_event(play)})
 
-    probe = LagProbe()
+    progress.probe = probe = LagProbe()
     before = await _counters(arm)
     async with arm.load_client() as client:
         lanes = Lanes(
@@ -110,7 +110,7 @@ async def play_pass(
         )
         looks: list[Load] = []
         probe.start()
-        looking = asyncio.create_task(_look(arm, lanes, looks))
+        looking = asyncio.create_task(_look(arm, lanes, looks, before, progress))
         try:
             window = await lanes.run()
         finally:
@@ -214,8 +214,11 @@ async def _counters(arm: Arm) -> Counters | None:
     return None if text is None else counters(family, text)
 
 
-async def _look(arm: Arm, lanes: Lanes, looks: list[Load]) -> None:
-    """Looks at the engine's gauges now and then in the measured window, until cancelled."""
+async def _look(
+    arm: Arm, lanes: Lanes, looks: list[Load], before: Counters | None, progress: Progress
+) -> None:
+    """Looks at the engine's gauges now and then in the measured window, until cancelled; at its
+    counters too, for whoever watches."""
     family = FAMILIES[arm.abilities.family]
     if family.running is None:
         return
@@ -223,7 +226,10 @@ async def _look(arm: Arm, lanes: Lanes, looks: list[Load]) -> None:
         await asyncio.sleep(LOOK_EVERY_S)
         text = await arm.http.metrics_text(family.metrics_path) if lanes.measuring else None
         if text is not None and lanes.measuring:
-            looks.append(load_of(family, text))
+            progress.load = load_of(family, text)
+            looks.append(progress.load)
+            if before is not None:
+                progress.counters = increase(before, counters(family, text))
 
 
 def _summary(looks: list[Load]) -> dict[str, float] | None:

@@ -53,7 +53,8 @@ class Scoreboard:
         if plan is not None:
             self._view.phase = f"{plan.workload}, pass {plan.number + 1} of {plan.arm}"
             self._view.workload, self._view.lanes = plan.workload, lanes
-            self._arm(plan.arm).active = True
+            arm = self._arm(plan.arm)
+            arm.active, arm.number, arm.counters = True, plan.number, None
         began = monotonic()
         task = asyncio.create_task(self._look(plan, progress, began))
         try:
@@ -72,6 +73,9 @@ class Scoreboard:
             view.elapsed_s = monotonic() - self._began
             view.left_s = self._left_s(plan, monotonic() - began)
             view.measured_done, view.measured = progress.measured_done, progress.measured
+            view.turns = progress.turns
+            if progress.probe is not None:
+                view.lag_s, view.cpu = progress.probe.recent()
             if plan is not None:
                 _fill(self._arm(plan.arm), progress, monotonic() - began)
             self._watcher.show(view)
@@ -127,3 +131,4 @@ def _fill(arm: ArmView, progress: Progress, seconds: float) -> None:
     arm.tokens_per_s = progress.tokens / seconds if progress.tokens else None
     arm.ttft_s = median(progress.ttft_s) if progress.ttft_s else None
     arm.per_step = progress.tokens / progress.steps if progress.steps else None
+    arm.counters, arm.load = progress.counters, progress.load

@@ -66,3 +66,19 @@ async def test_cpu_share() -> None:
     probe.stop()
     assert busy.cpu_share * busy.wall_s >= 0.045
     assert idle.cpu_share < 0.5
+
+
+@pytest.mark.usefixtures("clock")
+async def test_a_look_at_the_last_second_takes_nothing_away() -> None:
+    probe = LagProbe(0.002)
+    assert probe.recent()[0] is None
+    probe.start()
+    await asyncio.sleep(0.01)
+    block(0.05)
+    await asyncio.sleep(0.01)
+    mean_s, cpu_share = probe.recent()
+    assert mean_s is not None
+    assert mean_s >= 0.01
+    assert 0 <= cpu_share < 1
+    assert probe.window().max_s >= 0.04
+    probe.stop()
