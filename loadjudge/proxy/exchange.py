@@ -38,6 +38,12 @@ class Exchange:
     itl_tokens: tuple[float, ...]  # how many tokens each of them stands for
     tpot_s: float | None
     e2el_s: float | None  # to the last token; of what is no stream, to the end of the body
+    seconds: float | None  # to the last byte
+    added_s: (
+        float | None
+    )  # the proxy's own share: from reads to writes, of request and answer's head
+    request_bytes: int
+    answer_bytes: int  # of its body, as it passed
     session: str | None = None  # the conversation, where --split or --mirror asked for it
 
 

@@ -70,7 +70,7 @@ class AnswerHead:
 
 def values_of(fields: Iterable[Field], name: bytes) -> bytes:
     """The values of a field, joined as one; empty where there is none. ``name`` is lower-case."""
-    return b", ".join(value for key, value in fields if key.lower() == name)
+    return b", ".join(value.strip() for key, value in fields if key.lower() == name)
 
 
 def origin_form(target: bytes) -> bytes:

@@ -36,6 +36,8 @@ class Meter:
     def __init__(self, arm: Arm, path: str, *, mirrored: bool = False) -> None:
         self.arm: Arm = arm
         self.t_sent_ns: int | None = None
+        self.added_ns: int | None = None
+        self.request_bytes = 0
         self._path = known_path(path)
         self._mirrored = mirrored
         self._status: int | None = None
@@ -46,7 +48,6 @@ class Meter:
         self._chat = ReplyDecoder() if self._path == CHAT else None
         self._text = TextStream() if self._path == COMPLETIONS else None
         self._body: list[bytes] = []
-        self._t_last_ns: int | None = None
 
     def head(self, head: AnswerHead) -> None:
         """The head of the answer."""
@@ -60,10 +61,9 @@ class Meter:
 
     def feed(self, data: bytes, t_ns: int) -> None:
         """Some of its body."""
-        self._t_last_ns = t_ns
+        self.bytes_read += len(data)
         if self.unread is not None or self._decode is None:
             return
-        self.bytes_read += len(data)
         if self.bytes_read > LARGEST:
             self.unread = f"an answer of over {LARGEST} bytes"
             self._body.clear()
@@ -112,6 +112,10 @@ class Meter:
             itl_tokens=times.itl_tokens,
             tpot_s=times.tpot_s,
             e2el_s=times.e2el_s if error is None else None,
+            seconds=None if self.t_sent_ns is None else (t_ns - self.t_sent_ns) / 1e9,
+            added_s=None if self.added_ns is None else self.added_ns / 1e9,
+            request_bytes=self.request_bytes,
+            answer_bytes=self.bytes_read,
             session=session,
         )
         whole = self._chat is not None and error is None

@@ -31,6 +31,7 @@ class Play:
         self.request = head
         self.request_body = body
         self.meter = Meter("candidate", head.path, mirrored=True)
+        self.meter.request_bytes = len(body)
         self.t_progress_ns = monotonic_ns()
         self._mirror = mirror
         self._connection: UpstreamConnection | None = None

@@ -124,6 +124,7 @@ class Relay:
         self._kept_bytes = 0
         self._unsent: list[bytes] = []
         self._request_over = False
+        self._t_read_ns = self.t_began_ns  # of the last of it
         self._trailers: tuple[Field, ...] = ()
         self._continued = False
         self._number: int | None = None
@@ -144,6 +145,7 @@ class Relay:
         """Some of the request's body."""
         self._unsent.append(data)
         self._kept_bytes += len(data)
+        self.meter.request_bytes = self._kept_bytes
         if self._kept is not None:
             self._kept.append(data)
             if self._kept_bytes > (LARGEST if self._wanted or self._waits else _RESEND_LIMIT):
@@ -153,6 +155,7 @@ class Relay:
     def whole(self, trailers: tuple[Field, ...]) -> None:
         """The request has ended."""
         self._request_over = True
+        self._t_read_ns = monotonic_ns()
         self._trailers = trailers
 
     def push(self) -> None:
@@ -236,9 +239,13 @@ class Relay:
         self._client.answered(close=self._close or not self._request_over)
 
     def flush(self) -> None:
-        if self._out:
-            out, self._out = self._out, []
-            self._client.write(out[0] if len(out) == 1 else b"".join(out))
+        if not self._out:
+            return
+        out, self._out = self._out, []
+        self._client.write(out[0] if len(out) == 1 else b"".join(out))
+        if self.meter.added_ns is None and self.meter.t_sent_ns is not None:
+            answered_ns = monotonic_ns() - self._t_progress_ns
+            self.meter.added_ns = self.meter.t_sent_ns - self._t_read_ns + answered_ns
 
     def failed(self, kind: ErrorKind, message: str, *, unanswered: bool) -> None:
         connection, self._connection = self._connection, None
