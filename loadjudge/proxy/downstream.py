@@ -27,6 +27,9 @@ class Front(Core, Protocol):
     def route(self, head: RequestHead) -> Own | None:
         """The proxy's own answer to a request, None: it is relayed."""
 
+    def defect(self, error: BaseException) -> None:
+        """Something of the proxy's own went wrong."""
+
     def opened(self, connection: "ClientConnection") -> None: ...
 
     def closed(self, connection: "ClientConnection") -> None: ...
@@ -85,6 +88,7 @@ class ClientConnection(asyncio.Protocol):
         self._paused = False
         self._head_bytes = 0
         self._in_head = True
+        self._upgrade: RequestHead | None = None  # of a request that wishes for one
         self._target = b""
         self._fields: list[Field] = []
 
@@ -165,9 +169,13 @@ class ClientConnection(asyncio.Protocol):
             self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # A wish to go on in another protocol (h2c), which a server may pass over.
-            self._closing = True
+        except httptools.HttpParserUpgrade as upgrade:
+            self._pass_over(upgrade.args[0], data)
+            return
+        except httptools.HttpParserCallbackError as error:
+            self._front.defect(error.__context__ or error)
+            self._reject(500, "the proxy failed on this request")
+            return
         except httptools.HttpParserError as error:
             self._reject(400, f"the request is no HTTP: {error.__context__ or error}")
             return
@@ -214,16 +222,19 @@ class ClientConnection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         assert self._parser is not None
-        self._in_head = False
-        self._head_bytes = 0
         head = RequestHead(
             method=self._parser.get_method(),
             target=self._target,
             version=self._parser.get_http_version(),
             fields=tuple(self._fields),
-            keep_alive=self._parser.should_keep_alive() and not self._parser.should_upgrade(),
+            keep_alive=self._parser.should_keep_alive(),
         )
         self._fields = []
+        if self._parser.should_upgrade():
+            self._upgrade = head  # the parser stops behind the head
+            return
+        self._in_head = False
+        self._head_bytes = 0
         if self._job is None and not self._pipelined:
             self._job = self._reading = self._made(head)
             self._reading_late = None
@@ -239,6 +250,8 @@ class ClientConnection(asyncio.Protocol):
             self._reading_late.pieces.append(data)
 
     def on_message_complete(self) -> None:
+        if self._upgrade is not None:
+            return
         self._in_head = True
         trailers, self._fields = tuple(self._fields), []
         if self._reading is not None:
@@ -249,10 +262,28 @@ class ClientConnection(asyncio.Protocol):
 
     # ---
 
+    def _pass_over(self, offset: int, data: bytes) -> None:
+        """Reads a request that wishes to go on in another protocol (curl's h2c) as one that
+        doesn't, as a server may. The parser took its body for that protocol's."""
+        head, self._upgrade = self._upgrade, None
+        if head is None or head.method == b"CONNECT":
+            self._reject(405, "CONNECT does not pass through this proxy")
+            return
+        if b"websocket" in values_of(head.fields, b"upgrade").lower():
+            self._reject(501, "WebSockets don't pass through this proxy")
+            return
+        fields = [f for f in head.fields if f[0].lower() not in (b"connection", b"upgrade")]
+        if not head.keep_alive:
+            fields.append((b"Connection", b"close"))
+        lines = [
+            b"%b %b HTTP/1.1" % (head.method, head.target),
+            *(k + b": " + v for k, v in fields),
+        ]
+        self._parser = httptools.HttpRequestParser(self)
+        self.data_received(b"\r\n".join(lines) + b"\r\n\r\n" + data[offset:])
+
     def _made(self, head: RequestHead) -> Job:
         own = self._front.route(head)
-        if own is None and b"websocket" in values_of(head.fields, b"upgrade").lower():
-            own = 501, error_body(501, "WebSockets don't pass through this proxy"), _JSON
         framing = values_of(head.fields, b"transfer-encoding").lower()
         if own is None and framing not in (b"", b"chunked"):
             own = 501, error_body(501, "the request's transfer-encoding is not known"), _JSON

@@ -200,6 +200,7 @@ _REASONS = {
     404: "Not Found",
     405: "Method Not Allowed",
     408: "Request Timeout",
+    500: "Internal Server Error",
     431: "Request Header Fields Too Large",
     501: "Not Implemented",
     502: "Bad Gateway",

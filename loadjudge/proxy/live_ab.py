@@ -145,7 +145,7 @@ def paired_means(figure: str, stock: Sequence[Row], candidate: Sequence[Row]) ->
     both = [(row, theirs[row[0]]) for row in stock if row[0] in theirs]
     s = np.array([[a[1], a[2]] for a, _ in both], np.float64).reshape(-1, 2)
     c = np.array([[b[1], b[2]] for _, b in both], np.float64).reshape(-1, 2)
-    means = [t[:, 1].sum() / t[:, 0].sum() if t[:, 0].sum() else 0.0 for t in (s, c)]
+    means = [float(t[:, 1].sum() / t[:, 0].sum()) if t[:, 0].sum() else 0.0 for t in (s, c)]
     low = high = None
     if len(both) >= _FEWEST and min(means) > 0:
         # A mean is itself a ratio, of sums to weights: both arms' influences add up by session.
@@ -156,8 +156,8 @@ def paired_means(figure: str, stock: Sequence[Row], candidate: Sequence[Row]) ->
     return Ratio(
         figure=figure,
         of="mean",
-        stock=float(means[0]),
-        candidate=float(means[1]),
+        stock=means[0],
+        candidate=means[1],
         ratio=_over(means[1], means[0]),
         low=low,
         high=high,

@@ -244,7 +244,7 @@ class Beside:
     What goes wrong in it never reaches the pass-through: ``on_defect`` is told.
     """
 
-    def __init__(self, on_defect: Callable[[Exception], None]) -> None:
+    def __init__(self, on_defect: Callable[[BaseException], None]) -> None:
         self._on_defect = on_defect
         self._waiting: list[Callable[[], None]] = []
         self._pieces: list[tuple[Meter, bytes, int]] = []

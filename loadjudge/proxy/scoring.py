@@ -37,6 +37,7 @@ class Scores(asyncio.Protocol):
         self._waiting: dict[Arm, list[dict[str, Any]]] = {arm: [] for arm in ARMS}
         self._scored: list[ScoredReply] = []
         self._counted: Counter[Arm] = Counter()
+        self._working: Counter[Arm] = Counter()
         self._seen: Counter[Arm] = Counter()  # since the last one was taken
         self._drops: Counter[str] = Counter()
         self._something = asyncio.Event()
@@ -65,7 +66,7 @@ class Scores(asyncio.Protocol):
         """Keeps a random few of those that came since the last one was scored."""
         arm: Arm = reply["arm"]
         assert self._first is not None
-        if self._counted[arm] + len(self._waiting[arm]) >= self._first["most"]:
+        if self._counted[arm] + len(self._waiting[arm]) + self._working[arm] >= self._first["most"]:
             self._drops["the sample is full"] += 1
             return
         waiting = self._waiting[arm]
@@ -93,6 +94,7 @@ class Scores(asyncio.Protocol):
             arm = arms[0]
             reply = self._waiting[arm].pop(self._random.randrange(len(self._waiting[arm])))
             self._seen[arm] = len(self._waiting[arm])
+            self._working[arm] = 1
             try:
                 await self._score(arm, reply)
             except Refused:
@@ -101,6 +103,8 @@ class Scores(asyncio.Protocol):
                 self._verdict = f"not available: {error.sentence}"
                 self._drops["the scorer can't be had"] += 1
                 await asyncio.sleep(10)  # it may come back
+            finally:
+                self._working[arm] = 0
 
     async def _score(self, arm: Arm, reply: dict[str, Any]) -> None:
         assert self._first is not None

@@ -46,7 +46,7 @@ class Proxy:
         self.options = options
         self.limits = options.limits
         self.incidents = Incidents(say)
-        self.beside = Beside(self._defect)
+        self.beside = Beside(self.defect)
         self.figures = Figures()
         self._observers: list[Observer] = [self.figures, *observers]
         self._upstreams: dict[Arm, Upstream] = {
@@ -59,7 +59,7 @@ class Proxy:
         self._relays: set[Relay] = set()
         self._requests = 0
         self._bytes_down = 0
-        self._defects = 0
+        self.defects = 0
         self._unread: dict[str, int] = {}
         self._started = time.monotonic()
         self._server: asyncio.Server | None = None
@@ -123,7 +123,7 @@ class Proxy:
             in_flight={arm: sum(r.meter.arm == arm for r in self._relays) for arm in ARMS},
             requests=self._requests,
             bytes_down=self._bytes_down,
-            defects=self._defects,
+            defects=self.defects,
             unread=dict(self._unread),
             mirror=self._extras.mirror_state(),
             recording=self._extras.recording_state(),
@@ -203,9 +203,9 @@ class Proxy:
         for observer in self._observers:
             observer(exchange)
 
-    def _defect(self, error: Exception) -> None:
-        self._defects += 1
-        self.incidents.tell("defect", f"measuring failed ({type(error).__name__}: {error})")
+    def defect(self, error: BaseException) -> None:
+        self.defects += 1
+        self.incidents.tell("defect", f"the proxy's own ({type(error).__name__}: {error})")
 
     def _watch(self) -> None:
         """One coarse timer for all connections."""

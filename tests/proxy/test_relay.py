@@ -140,11 +140,22 @@ async def test_expect_100_continue_waits_for_the_upstreams_word(bench: Make) -> 
 async def test_chunked_requests_and_trailers_pass(bench: Make) -> None:
     made = await bench(echo)
     answer = await made.exchange(
-        b"POST /v1/x HTTP/1.1\r\nHost: me\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+        b"POST /v1/x HTTP/1.1\r\nHost: me\r\nConnection: close\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
         b"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nX-T: 1\r\n\r\n"
     )
     assert b"Transfer-Encoding: chunked\r\n" in answer
     assert answer.endswith(b"|abcde")
+
+
+async def test_a_wish_for_http_2_is_passed_over_with_the_body_kept(bench: Make) -> None:
+    made = await bench(echo)
+    answer = await made.exchange(
+        b"POST /v1/x HTTP/1.1\r\nHost: me\r\nConnection: Upgrade, HTTP2-Settings, close\r\n"
+        b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAA\r\nContent-Length: 3\r\nX-A: 1\r\n\r\nabc"
+    )
+    assert answer.endswith(b"Content-Length: 3\r\nX-A: 1\r\n\r\n|abc")
+    assert b"h2c" not in answer
 
 
 async def test_pipelined_requests_are_answered_in_order(bench: Make) -> None:

@@ -104,7 +104,7 @@ def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:
     recorder = Recorder(first(file))
     recorder.take(*said("a", "b"), 0.0)
     recorder.close()
-    assert [s.id for s in read_sessions(file)][0] == "a"
+    assert read_sessions(file)[0].id == "a"
     assert len(read_sessions(file)) == 2
 
 
