@@ -2,9 +2,9 @@
 
 A request goes on with an earlier one where its messages begin with that one's messages and its
 reply. Messages are compared by what they say, as clients write a reply back in their own way:
-null or no content, blanks around the text, more keys, arguments of calls spaced otherwise,
-reasoning left out. What goes on with an earlier point of a session (a reply made anew, an edited
-message) is a session of its own, and holds the whole conversation.
+null or no content, blanks around the text, more keys, arguments of calls spaced otherwise or
+repaired, reasoning left out. What goes on with an earlier point of a session (a reply made anew, an
+edited message) is a session of its own, and holds the whole conversation.
 """
 
 import contextlib
@@ -18,6 +18,8 @@ from typing import Any
 import orjson
 
 Message = dict[str, Any]
+
+_UNIQUE = 12  # characters of an id of a call from which on it is taken for unique: not "call_0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class _Open:
     """A session that may go on. What was said is not kept here."""
 
     id: str
-    tip: bytes
+    tips: tuple[bytes, ...]  # its end in two spellings: see ``_tips``
     length: int  # messages, the last reply included
     last_s: float
     tools: set[bytes] = field(default_factory=set)  # hashes of definitions
@@ -74,13 +76,13 @@ class Joiner:
 
         Raises ValueError where the messages are none.
         """
-        chain = [self._root()]
+        chain = [self._key]
         for message in said.messages:
             chain.append(self._hash(chain[-1], canonical(message)))
-        length, found = self._longest(chain)
+        length, found = self._longest(chain, said.messages)
         if found is None:
             self._made += 1
-            found = _Open(f"{self._prefix}-{self._made:06}", b"", 0, now_s)
+            found = _Open(f"{self._prefix}-{self._made:06}", (), 0, now_s)
             length, first = 0, True
         else:
             self.joined += 1
@@ -95,11 +97,12 @@ class Joiner:
         found.limited = found.limited and said.max_tokens is not None
         limits = [n for n in (found.max_tokens, said.max_tokens) if n is not None]
         found.max_tokens = max(limits) if limits else None
-        found.tip = self._hash(chain[-1], canonical(said.reply))
+        found.tips = self._tips(chain[-1], said.reply)
         found.length = len(said.messages) + 1
         found.last_s = now_s
         self._open[found.id] = found
-        self._by_tip.setdefault(found.tip, []).append(found.id)
+        for tip in found.tips:
+            self._by_tip.setdefault(tip, []).append(found.id)
         turn = NewTurn(
             session=found.id,
             first=first,
@@ -124,30 +127,41 @@ class Joiner:
         if session in self._open:
             self._drop(session)
 
-    def _longest(self, chain: Sequence[bytes]) -> tuple[int, _Open | None]:
+    def _longest(
+        self, chain: Sequence[bytes], messages: Sequence[Message]
+    ) -> tuple[int, _Open | None]:
         """The open session whose whole conversation the messages begin with, the longest one.
 
         Something must follow its reply: messages that end with it ask for no other turn.
         """
         for length in range(len(chain) - 2, 0, -1):
-            ids = self._by_tip.get(chain[length])
-            if ids:
-                session = ids.pop()
-                if not ids:
-                    del self._by_tip[chain[length]]
-                return length, self._open.pop(session)
+            for tip in self._tips(chain[length - 1], messages[length - 1], chain[length]):
+                ids = self._by_tip.get(tip)
+                if ids:
+                    return length, self._taken(ids[-1])
         return 0, None
 
-    def _drop(self, session: str) -> str:
-        gone = self._open.pop(session)
-        ids = self._by_tip[gone.tip]
-        ids.remove(session)
-        if not ids:
-            del self._by_tip[gone.tip]
-        return session
+    def _tips(self, before: bytes, reply: Message, exact: bytes | None = None) -> tuple[bytes, ...]:
+        """The end of a conversation by all that its reply says; and, where it makes calls whose ids
+        tell them apart, by those alone: clients repair arguments that are no JSON."""
+        tips = [exact or self._hash(before, canonical(reply))]
+        by_ids = called(reply)
+        if by_ids is not None:
+            tips.append(self._hash(before, by_ids))
+        return tuple(tips)
 
-    def _root(self) -> bytes:
-        return self._key
+    def _taken(self, session: str) -> _Open:
+        """Takes a session out."""
+        taken = self._open.pop(session)
+        for tip in taken.tips:
+            ids = self._by_tip[tip]
+            ids.remove(session)
+            if not ids:
+                del self._by_tip[tip]
+        return taken
+
+    def _drop(self, session: str) -> str:
+        return self._taken(session).id
 
     def _hash(self, before: bytes, text: bytes) -> bytes:
         return hashlib.blake2b(text, key=before, digest_size=32).digest()
@@ -175,6 +189,16 @@ def canonical(message: Any) -> bytes:
     if role != "assistant" and message.get("name") is not None:
         said["name"] = message["name"]
     return _sorted(said)
+
+
+def called(message: Message) -> bytes | None:
+    """The calls of an assistant message by their ids and names; None where ids may repeat."""
+    calls = message.get("tool_calls") if message["role"] == "assistant" else None
+    if not isinstance(calls, list) or not calls:
+        return None
+    marks = [_call(call)[:2] for call in calls]
+    unique = all(isinstance(id, str) and len(id) >= _UNIQUE for id, _ in marks)
+    return _sorted({"calls": marks}) if unique else None
 
 
 def _is_text(part: Any) -> bool:

@@ -7,6 +7,7 @@ end of its input it writes all that is open, also where the proxy was killed.
 import selectors
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from loadjudge.errors import JudgeError
 from loadjudge.proxy.decoding import Unreadable, decoded
 from loadjudge.proxy.frames import FrameDecoder, encoded
 from loadjudge.proxy.helper import parents_end
-from loadjudge.proxy.joining import Joiner, Said
+from loadjudge.proxy.joining import Joiner, Message, Said
 from loadjudge.proxy.redact import Redactor, patterns_of
 from loadjudge.proxy.sessionfile import SessionFile
 from loadjudge.sessions.native import build_session, session_to_line
@@ -121,13 +122,15 @@ class Recorder:
 
     def _line(self, session: str) -> bytes | None:
         record = self._files.record(session)
+        messages, notes = playable(record["messages"])
         try:
             made = build_session(
                 "the recording",
-                record["messages"],
+                messages,
                 id=session,
                 tools=list(record["tools"]) or None,
                 max_tokens=record.get("max_tokens"),
+                notes=notes,
             )
         except JudgeError as error:
             self.drops[f"can't be played: {error.sentence[:160]}"] += 1
@@ -158,6 +161,31 @@ def said_of(head: dict[str, Any], body: bytes) -> Said:
         tools=tools if isinstance(tools, list) else (),
         max_tokens=limit if isinstance(limit, int) and limit > 0 else None,
     )
+
+
+def playable(messages: Sequence[Message]) -> tuple[list[Message], tuple[str, ...]]:
+    """The messages such that the model speaks where it spoke, and notes of what was changed.
+
+    In a session file two user messages in a row have a model turn between them (ARCHITECTURE.md,
+    "Formats"); a client that sent them together meant none, so they become one. A user message
+    right behind results of calls can't be joined to them: there a turn without a recorded reply
+    comes in.
+    """
+    out: list[Message] = []
+    notes = []
+    for message in messages:
+        role, before = message.get("role"), out[-1].get("role") if out else None
+        if role == before == "user" and all(
+            isinstance(m.get("content"), str) for m in (out[-1], message)
+        ):
+            text = f"{out[-1]['content']}\n\n{message['content']}"
+            out[-1] = {**out[-1], "content": text}
+            notes.append("user messages that were sent together are joined to one")
+            continue
+        if role == "user" and before == "tool":
+            notes.append("a model turn comes between results of calls and what was sent with them")
+        out.append(message)
+    return out, tuple(notes)
 
 
 def main() -> None:

@@ -309,7 +309,7 @@ def test_real_sessions_recorded_live_are_judged(
     )
     file = tmp_path / "traffic.jsonl"
     one = before("--record", file, "--path", "/")
-    # One arm is the proxy, so that what it passes is one play of each session.
+    # Both arms are the proxy: it passes each session at least twice.
     done = cli(
         "judge", "--task", path, "--dataset", source, "--output", tmp_path / "live",
         "--stock", one.url, "--candidate", one.url, timeout_s=400,
@@ -320,18 +320,19 @@ def test_real_sessions_recorded_live_are_judged(
     given = {first_of(s): s for s in read_sessions(source)}
     played = [s for s in recorded if first_of(s) in given]
     # Measured on both arms; the ramp and the fillers play some of them again, cut short.
-    whole = [s for s in played if len(s.turns) == len(given[first_of(s)].turns)]
+    whole = [s for s in played if len(replies(s)) == len(given[first_of(s)].turns)]
     assert {first_of(s) for s in whole} == given.keys()
     assert len(whole) >= 2 * sessions
-    assert sum(len(s.turns) for s in whole) >= 2 * turns
+    assert sum(len(replies(s)) for s in whole) >= 2 * turns
     for session in whole:
         origin = given[first_of(session)]
         assert session.tools == origin.tools
-        assert all(turn.recorded for turn in session.turns)
-        said = [m["content"] for t in session.turns for m in t.messages if m["role"] == "user"]
-        assert set(said) >= {
-            m["content"] for t in origin.turns for m in t.messages if m["role"] == "user"
-        }
+        # Where the model made fewer calls than the session has results, they were sent as user
+        # messages: between those and results of calls the format has a turn of its own.
+        if not any("a model turn comes" in note for note in session.notes):
+            assert len(session.turns) == len(origin.turns)
+        said = "\n".join(m["content"] for t in session.turns for m in t.messages)
+        assert all(m["content"] in said for t in origin.turns for m in t.messages)
     checked = cli("sessions", "check", file)
     assert checked.returncode == 0, checked.stderr
     if sessions == 20:
@@ -341,6 +342,10 @@ def test_real_sessions_recorded_live_are_judged(
             "--candidate", "servers/reference/ngram", timeout_s=400,
         )  # fmt: skip
         assert judged.returncode in (0, 1, 5), judged.stderr
+
+
+def replies(session: Any) -> list[Any]:
+    return [turn.recorded for turn in session.turns if turn.recorded is not None]
 
 
 def first_of(session: Any) -> bytes:
@@ -359,17 +364,17 @@ def test_a_mirror_that_hangs_costs_users_nothing_and_is_counted(
         times: dict[str, list[float]] = {"plain": [], "mirrored": []}
         ask(plain)
         ask(mirrored)
-        for number in range(40):
+        for number in range(24):
             for name, one in (("plain", plain), ("mirrored", mirrored)):
                 began = time.perf_counter()
                 assert ask(one, f"{number}").status_code == 200
                 times[name].append(time.perf_counter() - began)
-        ratio = sorted(times["mirrored"])[20] / sorted(times["plain"])[20]
+        ratio = sorted(times["mirrored"])[12] / sorted(times["plain"])[12]
         assert ratio < 1.5  # a mirror in the way would cost its whole time-out
-        state = mirrored.until(lambda s: sum(s["mirror"]["drops"].values()) >= 31)
+        state = mirrored.until(lambda s: sum(s["mirror"]["drops"].values()) >= 15)
         assert state["mirror"]["in_flight"] == 2
         assert state["mirror"]["queued"] == 8
-        assert state["mirror"]["drops"] == {"the queue is full": 31}
+        assert state["mirror"]["drops"] == {"the queue is full": 15}
         assert "can't keep up" in mirrored.log.read_text()
 
 
@@ -423,7 +428,7 @@ def test_a_split_goes_by_sessions_and_is_compared_and_scored(
     )  # fmt: skip
     drawn = {"temperature": 1.0, "top_k": 20, "stream": True,
              "stream_options": {"include_usage": True}}  # fmt: skip
-    for number in range(40):
+    for number in range(24):
         history: list[Any] = []
         for text in (f"question {number}", "and more?"):
             history.append({"role": "user", "content": text})
@@ -435,12 +440,12 @@ def test_a_split_goes_by_sessions_and_is_compared_and_scored(
     for line in candidate.log.read_bytes().splitlines():
         messages = orjson.loads(line)["messages"]
         seen.setdefault(messages[0]["content"], set()).add(str(len(messages)))
-    assert 8 < len(seen) < 32
+    assert 4 < len(seen) < 20
     assert all(turns == {"1", "3"} for turns in seen.values())  # whole sessions, never a part
     state = one.until(
         lambda s: (
             (s["scoring"]["verdict"] or "").startswith("pass")
-            and any(r["sessions"] == [40 - len(seen), len(seen)] for r in s["live_ab"])
+            and any(r["sessions"] == [24 - len(seen), len(seen)] for r in s["live_ab"])
         ),
         timeout_s=60,
     )

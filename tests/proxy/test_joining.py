@@ -167,6 +167,23 @@ def test_many_sessions_interleaved_and_branched_come_out_as_they_were_held() -> 
         assert held[turn.session] == [*asked, reply]
 
 
+@pytest.mark.parametrize(("id", "joins"), [("call_f3a9c1d2e4b5", True), ("call_0", False)])
+def test_repaired_arguments_join_where_ids_tell_the_calls_apart(id: str, joins: bool) -> None:
+    joiner = Joiner(10)
+    reply = assistant(None, tool_calls=[call("f", '{"a": ', id)])
+    repaired = assistant(None, tool_calls=[call("f", '{"text":"{\\"a\\": "}', id)])
+    result = {"role": "tool", "tool_call_id": id, "content": "42"}
+    first, _ = joiner.take(Said([user("a")], reply), 0)
+    second, _ = joiner.take(Said([user("a"), repaired, result], assistant("b")), 0)
+    assert (second.session == first.session) is joins
+    third, _ = joiner.take(
+        Said([user("a"), repaired, result, assistant("b"), user("c")], assistant("d")), 0
+    )
+    assert third.session == second.session
+    assert joiner.idle(1) == ([first.session] if joins else [first.session, second.session])
+    assert not joiner._by_tip
+
+
 def test_what_is_no_message_is_refused() -> None:
     for message in ("text", {"content": "x"}, {"role": 3}):
         with pytest.raises(ValueError, match="role"):

@@ -209,6 +209,22 @@ def test_a_session_that_can_not_be_played_is_left_out_and_counted(tmp_path: Path
     assert "image_url" in reason
 
 
+def test_user_messages_that_were_sent_together_make_no_turn_between_them(tmp_path: Path) -> None:
+    recorder = Recorder(first(tmp_path / "s.jsonl"))
+    messages = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
+    reply = {"role": "assistant", "content": "c"}
+    recorder.take({"reply": reply}, orjson.dumps({"messages": messages}), 0.0)
+    on = [*messages, reply, {"role": "user", "content": "d"}]
+    recorder.take(
+        {"reply": {"role": "assistant", "content": "e"}}, orjson.dumps({"messages": on}), 1.0
+    )
+    recorder.close()
+    (session,) = read_sessions(tmp_path / "s.jsonl")
+    assert [t.messages[0]["content"] for t in session.turns] == ["a\n\nb", "d"]
+    assert all(t.recorded for t in session.turns)
+    assert "joined to one" in session.notes[0]
+
+
 def test_what_is_redacted_is_nowhere_on_the_disk(tmp_path: Path) -> None:
     recorder = Recorder(first(tmp_path / "s.jsonl", redact=["all"], patterns=["secret"]))
     recorder.take(*said("I am me@x.example", "a secret"), 0.0)
