@@ -22,7 +22,9 @@ Own = tuple[int, bytes, str]
 
 
 class Front(Core, Protocol):
-    """What all client connections share."""
+    """What all client connections share. ``stopping``: no connection is kept any more."""
+
+    stopping: bool
 
     def route(self, head: RequestHead) -> Own | None:
         """The proxy's own answer to a request, None: it is relayed."""
@@ -112,7 +114,7 @@ class ClientConnection(asyncio.Protocol):
     def answered(self, *, close: bool) -> None:
         self._job = None
         self.t_idle_ns = monotonic_ns()
-        if close or self._closing:
+        if close or self._closing or self._front.stopping:
             self.close()
         elif self._pipelined:
             asyncio.get_running_loop().call_soon(self._next)

@@ -99,7 +99,8 @@ class Helper(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         for frame in self._frames.feed(data):
-            self._restart_s = _RESTART_S[0]  # it lives and works
+            if "failed" not in frame[0]:
+                self._restart_s = _RESTART_S[0]  # it lives and works
             self._on_frame(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:

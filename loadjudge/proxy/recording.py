@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from loadjudge.errors import JudgeError
+from loadjudge.errors import JudgeError, Status
 from loadjudge.proxy.frames import Frame
 from loadjudge.proxy.helper import Helper
 from loadjudge.proxy.live import Incidents, Recording
@@ -105,6 +105,8 @@ class Recorded:
 def probe(options: RecordOptions) -> None:
     """Raises JudgeError where the file can't be opened for appending, before anything starts."""
     file = options.file
+    if file.suffix == ".gz":
+        raise JudgeError(f"{file} can't be written: a recording is not compressed", Status.USAGE)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with open(file, "ab"):

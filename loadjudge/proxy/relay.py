@@ -23,6 +23,7 @@ from loadjudge.record.values import Arm
 from loadjudge.wire.request import Sampling
 
 _RESEND_LIMIT = 1 << 20  # bytes of a request kept for sending it again, where nobody else wants it
+_HELD_LIMIT = 512 << 20  # bytes kept over all requests; beyond it none is kept whole
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _GATEWAY_TIMEOUTS = frozenset({"connect_timeout", "timeout", "idle_timeout"})
 
@@ -68,6 +69,7 @@ class Core(Protocol):
 
     limits: Limits
     beside: Beside
+    held_bytes: int  # of requests' bodies that are kept, over all relays
 
     def upstream(self, arm: Arm) -> Upstream: ...
 
@@ -148,8 +150,10 @@ class Relay:
         self.meter.request_bytes = self._kept_bytes
         if self._kept is not None:
             self._kept.append(data)
-            if self._kept_bytes > (LARGEST if self._wanted or self._waits else _RESEND_LIMIT):
-                self._kept = None
+            self._core.held_bytes += len(data)
+            most = LARGEST if self._wanted or self._waits else _RESEND_LIMIT
+            if self._kept_bytes > most or self._core.held_bytes > _HELD_LIMIT:
+                self._let_go()
                 self._waits = False
 
     def whole(self, trailers: tuple[Field, ...]) -> None:
@@ -281,7 +285,9 @@ class Relay:
         self.meter.arm = self._choice.arm
         if self._choice.body is not None:
             self._unsent = [self._choice.body]
+            self._let_go()
             self._kept = [self._choice.body]
+            self._core.held_bytes += len(self._choice.body)
 
     def _invite(self) -> None:
         """A client that waits for a 100 Continue gets it here, as nothing has gone up yet."""
@@ -389,5 +395,10 @@ class Relay:
             sampling=self._choice.sampling if self._choice else None,
             number=self._number,
         )
-        self._kept = None
+        self._let_go()
         self._core.over(self, done)
+
+    def _let_go(self) -> None:
+        if self._kept is not None:
+            self._core.held_bytes -= sum(map(len, self._kept))
+            self._kept = None

@@ -62,6 +62,8 @@ class Proxy:
         self.defects = 0
         self._unread: dict[str, int] = {}
         self._started = time.monotonic()
+        self.stopping = False
+        self.held_bytes = 0
         self._server: asyncio.Server | None = None
         self._watching: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
@@ -94,6 +96,7 @@ class Proxy:
 
     async def stop(self) -> None:
         """Takes no more, lets answers in flight end, then ends them, and has all written."""
+        self.stopping = True
         if self._server is not None:
             self._server.close()
         for connection in tuple(self._connections):
@@ -240,10 +243,9 @@ async def serve(
     loop = asyncio.get_running_loop()
 
     def stopped() -> None:
-        if stop.is_set():
-            for name in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(name)
         stop.set()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(name)  # the next one has its usual effect
 
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stopped)

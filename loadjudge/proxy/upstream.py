@@ -121,6 +121,7 @@ class UpstreamConnection(asyncio.Protocol):
     def release(self) -> None:
         """The request is whole and answered: the connection may serve another."""
         if self._reusable and self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()  # stopped for a client that was slow to the end
             self._upstream.keep(self)
         else:
             self.abort()

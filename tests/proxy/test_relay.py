@@ -412,6 +412,46 @@ async def test_a_slow_client_holds_the_upstream_back(bench: Make) -> None:
     raw.close()
 
 
+async def test_a_connection_that_was_held_back_to_the_end_serves_on(bench: Make) -> None:
+    connections = 0
+    big = b"x" * (12 << 20)
+
+    async def script(peer: Peer) -> None:
+        nonlocal connections
+        connections += 1
+        while True:
+            line, _, _ = await peer.request()
+            peer.plain(big if b"big" in line else b"small")
+
+    made = await bench(script)
+    raw = socket.create_connection(("127.0.0.1", made.port))
+    raw.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(raw, post(b"", path="/v1/big"))
+    read = 0
+    while piece := await loop.sock_recv(raw, 1 << 16):
+        read += len(piece)
+        await asyncio.sleep(0)  # slower than the upstream
+    raw.close()
+    assert read > len(big)
+    assert (await made.exchange(post(b"", path="/v1/x"))).endswith(b"small")
+    assert connections == 1
+    assert made.proxy.held_bytes == 0
+
+
+async def test_bodies_that_are_kept_are_bounded_over_all_requests(
+    bench: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loadjudge.proxy.relay._HELD_LIMIT", 1000)
+    made = await bench(echo)
+    monkeypatch.setattr(made.proxy, "wants_body", lambda _: True)
+    answers = await asyncio.gather(
+        *(made.exchange(post(b"%d" % i * 300, path="/v1/x")) for i in range(8))
+    )
+    assert all(a.endswith(b"|" + b"%d" % i * 300) for i, a in enumerate(answers))
+    assert made.proxy.held_bytes == 0
+
+
 async def test_a_slow_upstream_holds_the_client_back(bench: Make) -> None:
     may = asyncio.Event()
     size = 64 << 20
