@@ -21,6 +21,7 @@ from loadjudge.proxy.splitting import asked_of, to_candidate, with_token_ids
 from loadjudge.record.values import ARMS, Arm
 
 _PAIRS = 4096  # requests whose mirrored half is still awaited
+_SESSIONS = 16_384
 _AB_S = 5.0  # the live statistics are worked out anew after so long
 
 
@@ -44,6 +45,8 @@ class Extras:
         self._pairs: OrderedDict[int, Exchange | None] = OrderedDict()
         self._halves: OrderedDict[int, Exchange] = OrderedDict()
         self._number = 0
+        self._split: Counter[Arm] = Counter(dict.fromkeys(ARMS, 0))
+        self._sessions: OrderedDict[str, None] = OrderedDict()  # of late, to count each once
         self._live: Any = None
         self._ab: tuple[float, list[dict[str, Any]]] = (-_AB_S, [])
         self._mirror_state: dict[str, Any] = {}
@@ -94,6 +97,12 @@ class Extras:
             return Choice("stock")
         chosen = to_candidate(asked.session, split.share, self._options.seed)
         arm: Arm = "candidate" if chosen else "stock"
+        if asked.session not in self._sessions:
+            self._split[arm] += 1
+        self._sessions[asked.session] = None
+        self._sessions.move_to_end(asked.session)
+        if len(self._sessions) > _SESSIONS:
+            self._sessions.popitem(last=False)
         plain = not values_of(head.fields, b"content-encoding")
         ask = split.ask_token_ids and plain and not asked.ids
         return Choice(arm, asked.session, with_token_ids(body) if ask else None, asked.sampling)
@@ -160,6 +169,9 @@ class Extras:
             drops=dict(self._scoring_drops + Counter(state.get("drops", {}))),
             verdict=state.get("verdict"),
         )
+
+    def split_sessions(self) -> dict[Arm, int] | None:
+        return None if self._options.split is None else dict(self._split)
 
     def live_ab(self) -> list[dict[str, Any]]:
         """The arms' ratios, at most some seconds old."""

@@ -29,7 +29,6 @@ class Helper(asyncio.Protocol):
         on_frame: Callable[[Frame], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self.dropped = 0  # frames that it was too slow or too dead for
         self._module = module
         self._first = first
         self._on_frame = on_frame
@@ -70,7 +69,6 @@ class Helper(asyncio.Protocol):
         """Gives it a frame; False where it had to be dropped."""
         transport = self._transport
         if transport is None or transport.get_write_buffer_size() + len(body) > _BACKLOG:
-            self.dropped += 1
             return False
         self._write(encoded(head, body))
         return True

@@ -64,6 +64,7 @@ class Snapshot:
     bytes_down: int
     defects: int  # of the measuring itself; nothing that passed was touched
     unread: Mapping[str, int]  # answers that passed unread, by reason
+    split_sessions: Mapping[Arm, int] | None  # sessions that went to each arm, None without --split
     mirror: Mirror | None
     recording: Recording | None
     scoring: Scoring | None

@@ -29,6 +29,7 @@ from loadjudge.record.values import ARMS, Arm
 ADMIN = "/loadjudge"
 KEY = "LOADJUDGE_CANDIDATE_KEY"
 _WATCH_S = 0.25
+_TELL_S = 1.0  # how often the state is told
 _DRAIN_S = 10.0  # answers in flight have as long to end at shutdown
 _BACKLOG = 2048
 _QUIET = frozenset({"http", "client_gone"})  # counted, not told: the upstream's and client's own
@@ -42,7 +43,10 @@ class Proxy:
         options: Options,
         observers: Sequence[Observer] = (),
         say: Callable[[str], None] | None = None,
+        on_state: Callable[[Snapshot], None] | None = None,
     ) -> None:
+        self._on_state = on_state
+        self._told_state_s = 0.0
         self.options = options
         self.limits = options.limits
         self.incidents = Incidents(say)
@@ -128,6 +132,7 @@ class Proxy:
             bytes_down=self._bytes_down,
             defects=self.defects,
             unread=dict(self._unread),
+            split_sessions=self._extras.split_sessions(),
             mirror=self._extras.mirror_state(),
             recording=self._extras.recording_state(),
             scoring=self._extras.scoring_state(),
@@ -215,6 +220,9 @@ class Proxy:
         now_ns = monotonic_ns()
         for connection in tuple(self._connections):
             connection.check(now_ns, self.options.keep_alive_s)
+        if self._on_state is not None and now_ns / 1e9 - self._told_state_s >= _TELL_S:
+            self._told_state_s = now_ns / 1e9
+            self._on_state(self.snapshot())
         self._watching = asyncio.get_running_loop().call_later(_WATCH_S, self._watch)
 
     def described(self) -> dict[str, Any]:
@@ -233,12 +241,17 @@ async def serve(
     options: Options,
     *,
     observers: Sequence[Observer] = (),
+    on_state: Callable[[Snapshot], None] | None = None,
     ready: Callable[[str, Proxy], None],
 ) -> None:
-    """Runs a proxy until SIGINT or SIGTERM; a second one ends it at once."""
+    """Runs a proxy until SIGINT or SIGTERM; a second one ends it at once.
+
+    ``observers`` are told of each exchange, ``on_state`` of the state once a second: that is what
+    an exporter needs. Both are called on the loop and must return at once.
+    """
     gc.freeze()  # what is there now stays; full collections go on, a proxy lives long
     gc.set_threshold(20_000, 20, 20)
-    proxy = Proxy(options, observers)
+    proxy = Proxy(options, observers, on_state=on_state)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

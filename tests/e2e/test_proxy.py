@@ -449,6 +449,7 @@ def test_a_split_goes_by_sessions_and_is_compared_and_scored(
         ),
         timeout_s=60,
     )
+    assert state["split_sessions"] == {"stock": 24 - len(seen), "candidate": len(seen)}
     assert state["scoring"]["replies"] == {"stock": 4, "candidate": 4}
     figures = {(r["figure"], r["of"]) for r in state["live_ab"]}
     assert {("ttft_s", "mean"), ("ttft_s", "median"), ("e2el_s", "median")} <= figures

@@ -412,6 +412,40 @@ async def test_a_slow_client_holds_the_upstream_back(bench: Make) -> None:
     raw.close()
 
 
+async def test_a_client_that_reads_nothing_any_more_does_not_hold_the_engine(bench: Make) -> None:
+    left = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        peer.send(STREAM)
+        try:
+            while True:
+                peer.chunk(b"x" * 65_536)
+                await peer.writer.drain()
+        finally:
+            left.set()
+
+    made = await bench(script, limits=Limits(idle_s=0.5))
+    raw = socket.create_connection(("127.0.0.1", made.port))
+    raw.sendall(post(b"{}"))
+    await asyncio.wait_for(left.wait(), 10)
+    assert (await made.told.next()).error == "client_stalled"
+    raw.close()
+
+
+async def test_a_request_that_is_never_finished_ends(bench: Make) -> None:
+    made = await bench(echo, limits=Limits(request_s=0.3))
+    answer = await made.exchange(post(b"abc").replace(b"Length: 3", b"Length: 4"))
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert (await made.told.next()).error == "client_stalled"
+
+
+async def test_idle_connections_end_after_a_while(bench: Make) -> None:
+    made = await bench(echo, keep_alive_s=0.3)
+    for begun in (b"", b"GET /v1/models HT"):
+        assert await made.exchange(begun) == b""
+
+
 async def test_a_connection_that_was_held_back_to_the_end_serves_on(bench: Make) -> None:
     connections = 0
     big = b"x" * (12 << 20)
