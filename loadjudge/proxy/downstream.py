@@ -15,6 +15,7 @@ from loadjudge.proxy.heads import Field, RequestHead, error_body, own_answer, va
 from loadjudge.proxy.relay import Core, Relay
 from loadjudge.proxy.upstream import HEAD_LIMIT
 
+_LINGER_S = 2.0
 _LINGER_0 = struct.pack("ii", 1, 0)  # closing sends a reset
 
 # What the proxy answers by itself: status, body, its type.
@@ -115,7 +116,7 @@ class ClientConnection(asyncio.Protocol):
         self._job = None
         self.t_idle_ns = monotonic_ns()
         if close or self._closing or self._front.stopping:
-            self.close()
+            self.close(linger=self._reading is not None)
         elif self._pipelined:
             asyncio.get_running_loop().call_soon(self._next)
         else:
@@ -136,11 +137,19 @@ class ClientConnection(asyncio.Protocol):
                 peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_0)
         self._transport.abort()
 
-    def close(self) -> None:
-        """Closes when all that was written has gone out."""
+    def close(self, *, linger: bool = False) -> None:
+        """Closes when all that was written has gone out. ``linger``: the client may still be
+        sending; a plain close would answer that with a reset, and the answer might be lost."""
         self._closing = True
-        if self._transport is not None:
-            self._transport.close()
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if not linger:
+            transport.close()
+            return
+        self.pause(False)
+        transport.write_eof()
+        asyncio.get_running_loop().call_later(_LINGER_S, self.abort)
 
     def abort(self) -> None:
         """Closes at once."""
@@ -315,7 +324,7 @@ class ClientConnection(asyncio.Protocol):
             job.client_gone()
         else:
             self.write(own_answer(status, error_body(status, message), close=True))
-        self.close()
+        self.close(linger=True)
 
 
 class _Waiting:

@@ -102,7 +102,7 @@ class Told:
         self._queue.put_nowait(exchange)
 
     async def next(self) -> Exchange:
-        return await asyncio.wait_for(self._queue.get(), 10)
+        return await asyncio.wait_for(self._queue.get(), 30)
 
 
 class Bench:
@@ -126,7 +126,7 @@ class Bench:
         reader, writer = await self.dial(port)
         writer.write(request)
         try:
-            return await asyncio.wait_for(reader.read(-1), 20)
+            return await asyncio.wait_for(reader.read(-1), 60)
         finally:
             writer.close()
 
