@@ -15,7 +15,7 @@ from loadjudge.record.values import ARMS, Arm
 _LATE = 1024  # exchanges that quantiles are taken of
 _SECONDS = 60  # of the rates
 _INCIDENTS = 30  # kinds that are kept
-_TIMES = ("ttft_s", "ttfot_s", "tpot_s", "e2el_s")
+_TIMES = ("ttft_s", "ttfot_s", "tpot_s", "e2el_s", "added_s")
 
 
 @dataclass(frozen=True, slots=True)
