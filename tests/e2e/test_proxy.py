@@ -497,6 +497,7 @@ def test_an_engine_that_is_killed_in_the_middle(
 
     with pytest.raises(httpx.RemoteProtocolError, match="incomplete chunked read"):
         read()
+    served.process.wait(10)  # until then its socket still takes connections
     assert ask(one).status_code == 502
     state = one.state()
     assert state["arms"][0]["errors"] == {"cut": 1, "connect": 1}
