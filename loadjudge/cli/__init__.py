@@ -13,6 +13,7 @@ from loadjudge.cli import (
     gates,
     judge,
     metrics,
+    proxy,
     rejudge,
     report,
     serve,
@@ -39,6 +40,7 @@ app.command("rejudge")(rejudge.rejudge)
 app.command("compare")(compare.compare)
 app.command("serve")(serve.serve)
 app.command("metrics")(metrics.metrics)
+app.command("proxy")(proxy.proxy)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(gates.app, name="gates")
 app.command("doctor")(doctor.doctor)

@@ -175,7 +175,7 @@ class LoadClient:
             why = f"no connection within {self._timeouts.connect_s:g} s"
             raise _unsent("connect_timeout", why, started) from error
         except OSError as error:
-            raise _unsent("connect", f"no connection: {_reason(error)}", started) from error
+            raise _unsent("connect", f"no connection: {dial_reason(error)}", started) from error
         if self._closed:
             connection.abort()
             raise _unsent("cancelled", "the client was closed", started)
@@ -211,7 +211,7 @@ def _unsent(kind: FailureKind, why: str, scheduled: int) -> CallError:
     return CallError(kind, why, t_scheduled_ns=scheduled, t_failed_ns=monotonic_ns())
 
 
-def _reason(error: OSError) -> str:
+def dial_reason(error: OSError) -> str:
     """The system's words: asyncio's own say only which call failed, and to where."""
     if error.errno is None or isinstance(error, SSLError | gaierror):
         return error.strerror or str(error)

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.metrics.live import PROXY_SECONDS, feed_proxy
+from tests.metrics.live import PROXY_SECONDS, feed_proxies
 
 ROOT = Path(__file__).resolve().parents[2]
 GRAFANA = ROOT / "grafana"
@@ -134,8 +134,8 @@ def scraped(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     the same engine told to a proxy's exporter."""
     folder = tmp_path_factory.mktemp("metrics")
     (folder / "task.toml").write_text(_TASK)
-    judge_port, proxy_port = free_port(), free_port()
-    prometheus = Prometheus(folder, (judge_port, proxy_port))
+    judge_port, *proxy_ports = (free_port() for _ in range(3))
+    prometheus = Prometheus(folder, (judge_port, *proxy_ports))
     start = time.time()
     try:
         judge = subprocess.Popen(
@@ -149,7 +149,7 @@ def scraped(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
             text=True,
             cwd=ROOT,
         )  # fmt: skip
-        feed_proxy(folder, proxy_port, PROXY_SECONDS)
+        feed_proxies(folder, (proxy_ports[0], proxy_ports[1]), PROXY_SECONDS)
         _, said = judge.communicate(timeout=120)
         # A busy machine may make the run invalid; its figures are the same on both sides.
         assert judge.returncode in (0, 1, 4, 5), said
@@ -158,7 +158,10 @@ def scraped(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
             prometheus=prometheus,
             start=start,
             end=time.time(),
-            instances={"judge": f"localhost:{judge_port}", "proxy": f"localhost:{proxy_port}"},
+            instances={
+                "judge": f"localhost:{judge_port}",
+                "proxy": "|".join(f"localhost:{port}" for port in proxy_ports),
+            },
             run=folder / "run",
             evaluation=json.loads((folder / "run" / "evaluation.json").read_bytes()),
         )

@@ -1,81 +1,83 @@
-"""Live traffic for a proxy's exporter: real replies of the embedded engine, told as the proxy
-tells them."""
+"""Live traffic through proxies whose exporters are scraped meanwhile."""
 
-import asyncio
+import subprocess
+import sys
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
-from loadjudge.client.client import Call, LoadClient
-from loadjudge.metrics.exporter import Exporter
-from loadjudge.metrics.proxied import ProxyFeed
-from loadjudge.metrics.serve import serve
-from loadjudge.servers.engine import find_engine
-from loadjudge.servers.process import EngineProcess
-from loadjudge.wire.request import Sampling, chat_body
-from tests.metrics.exchanges import Exchange, snapshot
+import httpx
 
-PROXY_SECONDS = 5.0
+from tests.e2e.conftest import ROOT, Engine
+
+PROXY_SECONDS = 8.0
+REQUESTS = 120  # at least: an interval wants ten sessions of each arm
 
 
-def exchange_of(call: Call, arm: str, mirrored: bool) -> Exchange:
-    reply = call.reply
-    times = [(a.t_ns - call.t_sent_ns) / 1e9 for a in reply.arrivals]
-    tokens = tuple(float(a.tokens or 0) for a in reply.arrivals[1:])
-    assert all(tokens), "the embedded engine sends an id with every read"
-    assert reply.usage is not None
-    return Exchange(
-        arm,
-        mirrored,
-        "/v1/chat/completions",
-        200,
-        prompt_tokens=reply.usage.prompt_tokens,
-        output_tokens=reply.usage.completion_tokens,
-        ttft_s=times[0],
-        ttfot_s=times[0],
-        itl_s=tuple((b - a) / k for a, b, k in zip(times, times[1:], tokens, strict=False)),
-        itl_tokens=tokens,
-        tpot_s=(times[-1] - times[0]) / sum(tokens) if sum(tokens) else None,
-        e2el_s=times[-1],
-    )
+def feed_proxies(folder: Path, ports: tuple[int, int], seconds: float) -> None:
+    """A proxy that splits and one that mirrors and records, asked for at least as long.
 
-
-def feed_proxy(folder: Path, port: int, seconds: float) -> None:
-    """Serves an exporter for as long, fed with what an engine answers meanwhile."""
-    asyncio.run(_feed(folder, port, seconds))
-
-
-async def _feed(folder: Path, port: int, seconds: float) -> None:
-    exporter = Exporter()
-    feed = ProxyFeed(exporter, (("stock", "reference"),))
-    server = serve(exporter, port)
-    engine = EngineProcess(find_engine("servers/reference/ngram"), "", folder / "engine.log")
-    await engine.start()
-    client = LoadClient(engine.url)
-    ratio = {"figure": "ttft_s", "of": "mean", "ratio": 0.9, "low": 0.8, "high": 1.1}
-    arms = (("stock", False), ("candidate", False), ("candidate", True))
-    end, requests = monotonic() + seconds, 0
-    telling = asyncio.create_task(feed.keep_telling(lambda: snapshot(requests), lambda: [ratio]))
+    Each ends once its exporter was scraped a last time.
+    """
+    engines = []
+    for arm in ("stock", "candidate"):
+        (folder / arm).mkdir()
+        engines.append(Engine(folder / arm, "--clock", "off"))
+    stock, candidate = (engine.url for engine in engines)
+    record = ("--record", str(folder / "live.jsonl"), "--record-idle", "0.5")
+    proxies = [
+        _proxy(folder, stock, ports[0], "--split", f"50:{candidate}"),
+        _proxy(folder, stock, ports[1], "--mirror", candidate, *record),
+    ]
     try:
-        async with client:
-            while monotonic() < end:
-                body = chat_body(
-                    "reference",
-                    [{"role": "user", "content": f"Count to {requests}."}],
-                    tools=None,
-                    sampling=Sampling(temperature=1.0, top_p=1.0, top_k=20),
-                    max_tokens=16,
-                    seed=requests,
-                    want_ids=True,
-                    cache_salt=None,
-                    extra={},
-                )
-                call = await client.chat(body)
-                feed(exchange_of(call, *arms[requests % 3]))
-                if requests % 5 == 0:
-                    feed(Exchange("stock", False, "/v1/models", 503, "http", stream=False))
-                requests += 1
-        server.wait_for_scrape(5.0)
+        sockets = [_socket(folder, port) for port in ports]
+        for proxy in proxies:
+            assert proxy.stdout is not None
+            while (line := proxy.stdout.readline()) and "proxy on" not in line:
+                pass
+            assert line, "a proxy did not start"
+        clients = [
+            httpx.Client(transport=httpx.HTTPTransport(uds=uds), base_url="http://proxy/v1")
+            for uds in sockets
+        ]
+        end, i = monotonic() + seconds, 0
+        while i < REQUESTS or monotonic() < end:
+            http = clients[i % 2]
+            http.post("/chat/completions", json=_body(i))
+            if i % 5 == 0:
+                http.get("/models")
+            if i % 7 == 0:
+                http.post("/chat/completions", json={"model": "reference"})
+            i += 1
+        for http in clients:
+            http.close()
     finally:
-        telling.cancel()
-        await engine.stop()
-        server.close()
+        for proxy in proxies:
+            proxy.terminate()
+        for proxy in proxies:
+            proxy.wait(60)
+        for engine in engines:
+            engine.stop()
+
+
+def _socket(folder: Path, port: int) -> str:
+    return str(folder / f"proxy-{port}.sock")
+
+
+def _proxy(folder: Path, upstream: str, port: int, *flags: str) -> "subprocess.Popen[str]":
+    command = [
+        sys.executable, "-m", "loadjudge", "proxy", "--upstream", upstream,
+        "--uds", _socket(folder, port), "--metrics-port", str(port), *flags,
+    ]  # fmt: skip
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def _body(i: int) -> dict[str, Any]:
+    return {
+        "model": "reference",
+        "messages": [{"role": "user", "content": f"Count to {i}."}],
+        "max_tokens": 16,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "return_token_ids": True,
+    }
