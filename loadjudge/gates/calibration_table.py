@@ -13,7 +13,7 @@ def power_table(evidence: Evidence) -> list[str]:
         f"{'attack':19} {'likelihood: plain':>17} {'excess':>9} {'zero':>9} "
         f"{'first ch.: plain':>17} {'excess':>9} {'zero':>9} {'end':>9} {'copy':>9} "
         f"{'support':>9} {'ranks':>9} "
-        f"{'gain':>5}  fails"
+        f"{'gain':>5} {'any':>5}  fails"
     )
     lines = [head]
     for name, attack in evidence.attacks.items():
@@ -25,8 +25,9 @@ def power_table(evidence: Evidence) -> list[str]:
         ]
         cells += [f"{said(n[f'{figure}, zero']):>9}" for figure in ("end", "copy")]
         cells += [f"{said(n['support']):>9}", f"{said(_least(n, _ranks(n))):>9}"]
-        better = gain(attack)
-        cells.append(f"{'' if better is None else f'{better:.1f}':>5}")
+        for others in ((), ("support", *_ranks(n))):
+            better = gain(attack, others)
+            cells.append(f"{'' if better is None else f'{better:.1f}':>5}")
         lines.append(f"{name:19} {' '.join(cells)}  {_fails(attack)}")
     return lines
 
@@ -38,12 +39,13 @@ def said(need: Needed) -> str:
     return f"{'' if need.measured else '~'}{need.tokens:,}"
 
 
-def gain(attack: Attacked) -> float | None:
-    """How many times the tokens the best plain statistic needs of the best excess one; None where
-    one of them doesn't see it."""
+def gain(attack: Attacked, others: Iterable[str] = ()) -> float | None:
+    """How many times the tokens the best plain statistic needs of the best excess one, or of one
+    of ``others``; None where one of them doesn't see it."""
     plain = _least(attack.needs, (f"{figure}, plain" for figure in _BEST)).tokens
     excess = _least(
-        attack.needs, (f"{figure}, {kind}" for figure in _BEST for kind in ("excess", "zero"))
+        attack.needs,
+        (*(f"{figure}, {kind}" for figure in _BEST for kind in ("excess", "zero")), *others),
     ).tokens
     return None if plain is None or excess is None else plain / excess
 
@@ -76,7 +78,8 @@ def power_words(evidence: Evidence) -> list[str]:
     return [
         "Tokens an arm. plain: gap of the plain means; excess: gap of the excesses, arm against",
         "arm; zero, end and copy: the candidate's excess against its known zero. gain: the best",
-        "plain one's need over the best excess one's. fails: the smallest budget tried at which 95",
-        "in 100 runs fail a gate under the task's limits, and the gates that do. ~ extrapolated",
-        "beyond a quarter of the pool; – not seen in the whole pool.",
+        "plain one's need over the best excess one's; any: with support and ranks among these.",
+        "fails: the smallest budget tried at which 95 in 100 runs fail a gate under the task's",
+        "limits, and the gates that do. ~ extrapolated beyond a quarter of the pool; – not seen in",
+        "the whole pool. 125 is the smallest size tried.",
     ]
