@@ -33,10 +33,12 @@ from loadjudge.gates.checks import gates_of
 from loadjudge.gates.terms import joined, terms
 from loadjudge.load.plan import PlayPlan
 from loadjudge.load.task import Task, find_task
+from loadjudge.paths import data_root
 from loadjudge.record.evaluation import Limits
 from loadjudge.reference.configuration import EngineConfig
 from loadjudge.reference.corpus import corpus_of
 from loadjudge.reference.model import Model
+from loadjudge.reference.redteam import ATTACKS
 from loadjudge.reference.store import model_of
 from loadjudge.sessions.model import Session, Turn
 from loadjudge.wire.request import Sampling
@@ -264,3 +266,15 @@ def test_limits_are_written_into_the_tasks_table_alone(tmp_path: Path) -> None:
     assert path.read_text() == (
         "a = 1\n\n[limits]\n# Why.\nmemory_slack_mib = 10\n\n[texts]\ncount = 2\n"
     )
+
+
+@pytest.mark.parametrize("name", ["reference", "reference-warm"])
+def test_a_tasks_limits_are_those_of_the_evidence_beside_it(name: str) -> None:
+    evidence = read_evidence(data_root() / "gates" / name / "evidence.json")
+    assert find_task(name).limits.model_dump(exclude_none=True) == evidence.limits.model_dump(
+        exclude_none=True
+    )
+    for honest in evidence.honest.values():
+        assert all(o.failed <= 0.01 * o.runs for o in honest.outcomes)
+    # Every attack of the red team was tried.
+    assert {a.does for a in evidence.attacks.values()} == {a.does for a in ATTACKS.values()}
