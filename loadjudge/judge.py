@@ -2,31 +2,27 @@
 
 import asyncio
 import contextlib
-import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from loadjudge.deciding import Extension, score
 from loadjudge.errors import JudgeError, Status
 from loadjudge.load.arm import Access, Arm
-from loadjudge.load.context import expected_context, kv_lanes, mean_live_context, mean_reply
+from loadjudge.load.context import kv_lanes
 from loadjudge.load.counting import Counter
+from loadjudge.load.engines import cancel_on_sigterm, engines_up, while_engines_live
 from loadjudge.load.evidence import read_greedy, read_texts
 from loadjudge.load.header import Options, header, load_sessions, shipped_or_given
 from loadjudge.load.lanes import Progress
 from loadjudge.load.live import Watcher
-from loadjudge.load.passes import PassLoad, play_pass, probe
+from loadjudge.load.passes import PassLoad, lane_context, play_pass
 from loadjudge.load.plan import PassPlan, choose, schedule
 from loadjudge.load.scoreboard import Scoreboard
-from loadjudge.load.together import together
 from loadjudge.random import generator
 from loadjudge.record.log import RunLog, read_events
 from loadjudge.record.run import read_run
 from loadjudge.record.values import PlayRecord
-from loadjudge.sessions.model import Session
 from loadjudge.sessions.shipped import load_texts
-
-_ENGINE_NOTICED_S = 3.0  # lanes may fail before the engine's end is seen
 
 
 class Judge:
@@ -66,12 +62,14 @@ class Judge:
     async def run(self) -> None:
         """Engines up, evidence for the gates, all passes, engines down."""
         (self._directory / "logs").mkdir(exist_ok=True)
-        _cancel_on_sigterm()
+        cancel_on_sigterm()
         with RunLog(self._directory) as self._log:
             self._begin()
             try:
-                async with self._engines():
-                    await self._while_engines_live()
+                self._board.phase("starting the engines")
+                arms = (self._stock, self._candidate)
+                async with engines_up(arms, self._log.append):
+                    await while_engines_live(arms, self._story())
             except asyncio.CancelledError:
                 self._log.append({"event": "interrupted"})
                 raise
@@ -98,50 +96,6 @@ class Judge:
         self._board.resume(before.passes)
         self._log.append({"event": "resumed", "passes_done": len(self._done)})
         self._watcher.line(f"resumed: {len(self._done)} of {len(self._plan)} passes are done")
-
-    @contextlib.asynccontextmanager
-    async def _engines(self) -> AsyncIterator[None]:
-        arms = (self._stock, self._candidate)
-        try:
-            self._board.phase("starting the engines")
-            ready = await together(arm.start() for arm in arms)
-            for arm, seconds in zip(arms, ready, strict=True):
-                self._log.append(
-                    {
-                        "event": "engine",
-                        "arm": arm.name,
-                        "state": "ready",
-                        "seconds": seconds,
-                        "url": arm.url,
-                        "command": arm.process.command if arm.process else None,
-                        "abilities": arm.abilities.describe(),
-                    }
-                )
-            yield
-        finally:
-            await asyncio.gather(*(arm.stop() for arm in arms))
-
-    async def _while_engines_live(self) -> None:
-        """Runs the story; an engine that dies ends it, with the engine's own last words."""
-        story = asyncio.create_task(self._story())
-        deaths = [
-            asyncio.create_task(arm.process.died())
-            for arm in (self._stock, self._candidate)
-            if arm.process is not None
-        ]
-        first = asyncio.FIRST_COMPLETED
-        try:
-            await asyncio.wait([story, *deaths], return_when=first)
-            if story.done() and not story.cancelled() and story.exception() and deaths:
-                await asyncio.wait(deaths, timeout=_ENGINE_NOTICED_S, return_when=first)
-            for death in deaths:
-                if death.done():
-                    death.result()
-            await story
-        finally:
-            for task in (story, *deaths):
-                task.cancel()
-            await asyncio.gather(story, *deaths, return_exceptions=True)
 
     async def _story(self) -> None:
         if not self._done:
@@ -225,7 +179,9 @@ class Judge:
         if table.lanes != "kv":
             return table.lanes
         if workload not in self._lanes:
-            context = await self._context_of(self._chosen[workload])
+            sessions, options = self._chosen[workload], self._options
+            load = PassLoad(self._task, sessions, sessions, 1, options.seed, options.extra)
+            context = await lane_context(self._stock, load, self._stock_plays)
             kv_tokens = self._stock.abilities.kv_tokens
             lanes = kv_lanes(kv_tokens, context, table.fill)
             self._lanes[workload] = lanes
@@ -245,18 +201,6 @@ class Judge:
             )
         return self._lanes[workload]
 
-    async def _context_of(self, sessions: list[Session]) -> float | None:
-        """What a lane holds of the KV cache with these sessions: counted, else probed."""
-        abilities = self._stock.abilities
-        context = await expected_context(
-            self._stock.http, abilities.model, sessions, mean_reply(self._stock_plays)
-        )
-        if context is None:
-            options = self._options
-            load = PassLoad(self._task, sessions, sessions, 1, options.seed, options.extra)
-            context = mean_live_context(await probe(self._stock, load))
-        return context
-
     def _log_memory(self) -> None:
         for arm in (self._stock, self._candidate):
             peak = arm.peak_mib()
@@ -269,10 +213,3 @@ class Judge:
         # The disk may be what failed; then the log can't say so, and the sentence must do.
         with contextlib.suppress(JudgeError):
             self._log.append({"event": "died", "sentence": error.sentence})
-
-
-def _cancel_on_sigterm() -> None:
-    """SIGTERM ends a run as Ctrl-C does: engines are stopped, and it can be resumed."""
-    task = asyncio.current_task()
-    if task is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

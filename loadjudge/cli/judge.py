@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loadjudge.cli.playing import extra_of, headers_of, new_directory, play_run
 from loadjudge.errors import JudgeError, Status
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def judge(
 ) -> None:
     """Plays the same sessions on a stock and a candidate engine: how much faster, and is it the
     same model? The API key is read from OPENAI_API_KEY."""
-    headers, extra = _headers(header), _extra(extra_body)
+    headers, extra = headers_of(header), extra_of(extra_body)
     if resume is not None:
         options, directory = _resumed(resume)
     else:
@@ -129,60 +130,16 @@ def run_and_exit(
 
 def play(options: "Options", directory: Path, headers: dict[str, str], *, resume: bool) -> None:
     """Plays a run into its directory. A run that fails leaves its record as far as it goes."""
-    import asyncio
-    import contextlib
-    import sys
-
     from loadjudge.cli.outcome import write_outcome
-    from loadjudge.client.loop import run
     from loadjudge.judge import Judge
     from loadjudge.load.arm import Access
-    from loadjudge.load.live import LiveTable, PlainLines
 
     access = Access.from_environment(headers, options.insecure, options.idle_timeout_s)
-    watcher = (
-        LiveTable() if sys.stderr.isatty() else PlainLines(lambda text: typer.echo(text, err=True))
+    play_run(
+        lambda watcher: Judge(options, access, directory, watcher, resume=resume).run(),
+        f"loadjudge judge --resume {directory}",
+        lambda: write_outcome(directory),
     )
-    try:
-
-        async def whole() -> None:
-            await Judge(options, access, directory, watcher, resume=resume).run()
-
-        run(whole())
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        raise JudgeError(
-            f"interrupted; go on with: loadjudge judge --resume {directory}", Status.INTERRUPTED
-        ) from None
-    except JudgeError as error:
-        if error.status == Status.RUN:
-            # What there is is worth a look, but the failure is what has to be told.
-            with contextlib.suppress(JudgeError, OSError):
-                write_outcome(directory)
-        raise
-    finally:
-        watcher.close()
-
-
-def new_directory(given: Path | None, name: str) -> Path:
-    """The run directory: new or empty. Raises JudgeError (usage)."""
-    import datetime
-    import re
-
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
-    directory = given or Path("runs", re.sub(r"[^\w.+-]+", "-", name).strip("-") + "-" + stamp)
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise JudgeError(
-            f"the output directory {directory} is not empty: choose another, "
-            f"or go on with a run by --resume {directory}",
-            Status.USAGE,
-        )
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise JudgeError(
-            f"the output directory {directory} can't be made: {(e.strerror or str(e)).lower()}"
-        ) from None
-    return directory
 
 
 def _resumed(directory: Path) -> "tuple[Options, Path]":
@@ -190,6 +147,10 @@ def _resumed(directory: Path) -> "tuple[Options, Path]":
     from loadjudge.record.run import read_run
 
     run = read_run(directory)
+    if run.header.get("kind") == "sweep":
+        raise JudgeError(
+            f"{directory} is a sweep: go on with it by loadjudge sweep --resume", Status.USAGE
+        )
     if run.complete:
         raise JudgeError(f"{directory} is complete: see loadjudge report {directory}", Status.USAGE)
     return options_of(run.header, directory), directory
@@ -241,25 +202,3 @@ def _workloads(concurrency: str, before: dict[str, Any]) -> dict[str, Any]:
         f"lanes-{x}": {"lanes": x, "sessions": sessions if x == "kv" else max(sessions, int(x))}
         for x in lanes
     }
-
-
-def _extra(text: str | None) -> dict[str, Any]:
-    import json
-
-    try:
-        value = json.loads(text or "{}")
-    except json.JSONDecodeError as e:
-        raise JudgeError(f"--extra-body is not JSON: {e}", Status.USAGE) from None
-    if not isinstance(value, dict):
-        raise JudgeError("--extra-body must be a JSON object", Status.USAGE)
-    return value
-
-
-def _headers(given: list[str] | None) -> dict[str, str]:
-    headers = {}
-    for text in given or ():
-        name, found, value = text.partition("=")
-        if not found or not name.strip():
-            raise JudgeError(f"--header takes NAME=VALUE, not {text!r}", Status.USAGE)
-        headers[name.strip()] = value.strip()
-    return headers

@@ -15,12 +15,19 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Rebuilds evaluation.json and report.html of a run offline and prints the report."""
+    from loadjudge.cli import sweep
     from loadjudge.cli.outcome import show, write_outcome
     from loadjudge.record.evaluation import read_evaluation
     from loadjudge.record.files import write_whole
+    from loadjudge.record.run import read_run
     from loadjudge.report.page import render_html
+    from loadjudge.sweep.options import is_sweep
 
     if run.is_dir():
+        recorded = read_run(run)
+        if is_sweep(recorded.header):
+            sweep.show(sweep.write_outcome(run), run, as_json=as_json)
+            return
         evaluation = write_outcome(run)
         show(evaluation, run, as_json=as_json)
         return

@@ -86,7 +86,7 @@ def reasons(passes: Iterable[PassRecord]) -> list[str]:
                 f"the client used {one.cpu:.0%} of a core in {name} (limit {_CPU_SHARE:.0%})"
             )
         seen = one.in_flight
-        if seen and seen["samples"] >= _LOOKS:
+        if one.rate is None and seen and seen["samples"] >= _LOOKS:
             # A lane that waits, as its session scripts, has nothing in flight.
             waits = any(play.waited_s for play in one.plays)
             low = 0.0 if waits else LANES_SHARE * one.lanes - 1

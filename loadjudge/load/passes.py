@@ -2,16 +2,17 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from loadjudge.client.lag import LagProbe
-from loadjudge.errors import JudgeError
+from loadjudge.errors import JudgeError, Status
 from loadjudge.load.arm import Arm
+from loadjudge.load.context import expected_context, mean_live_context, mean_reply
 from loadjudge.load.counting import Counter
-from loadjudge.load.lanes import Lanes, Progress, Requests
-from loadjudge.load.plan import PassPlan, fillers, plays, ramp_fillers
+from loadjudge.load.lanes import Arrivals, Lanes, Progress, Requests
+from loadjudge.load.plan import PassPlan, fillers, plays, poisson_gaps, ramp_fillers
 from loadjudge.load.task import Task
 from loadjudge.random import derive
 from loadjudge.record.codec import play_event
@@ -38,6 +39,8 @@ class PassLoad:
     lanes: int
     seed: int
     extra: dict[str, Any]
+    rate: float | None = None  # sessions a second in an open loop; ``lanes`` is 0 then
+    warmups: int = 1  # sessions that end before an open loop's list opens
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ async def play_pass(
             "number": plan.number,
             "slot": plan.slot,
             "lanes": load.lanes,
+            "rate": load.rate,
             "salt": salt,
             "cache_reset": reset,
         }
@@ -101,6 +105,7 @@ async def play_pass(
             _ramp_s(task, plan.workload, load.lanes),
             on_play,
             progress,
+            _arrivals(plan, load),
         )
         looks: list[Load] = []
         probe.start()
@@ -144,11 +149,28 @@ async def play_pass(
 
 
 async def probe(arm: Arm, load: PassLoad) -> list[PlayRecord]:
-    """A short unmeasured play of a workload's first sessions."""
+    """A short unmeasured play of a workload's first sessions. Nothing of it is logged."""
+    sessions = load.sessions[:_PROBE_SESSIONS]
+    return await _rehearse(arm, load, sessions, min(_PROBE_LANES, len(sessions)))
+
+
+async def warm_up(arm: Arm, load: PassLoad, sessions: list[Session]) -> None:
+    """Plays sessions at once, unmeasured and not logged. Raises JudgeError where all fail."""
+    played = await _rehearse(arm, load, sessions, len(sessions))
+    failures = [t.error for p in played for t in p.turns if t.error is not None]
+    if len(failures) == len(played):
+        raise JudgeError(
+            f"the endpoint {arm.url} failed all of {len(played)} warm-up sessions, the last with "
+            f"{failures[-1][1]}",
+            Status.RUN,
+        )
+
+
+async def _rehearse(
+    arm: Arm, load: PassLoad, sessions: list[Session], lanes: int
+) -> list[PlayRecord]:
     played: list[PlayRecord] = []
     plan = PassPlan("probe", arm.name, 0, 0)
-    sessions = load.sessions[:_PROBE_SESSIONS]
-    lanes = min(_PROBE_LANES, len(sessions))
     async with arm.load_client() as client:
         await Lanes(
             client,
@@ -162,6 +184,14 @@ async def probe(arm: Arm, load: PassLoad) -> list[PlayRecord]:
             Progress(),
         ).run()
     return [p for p in played if p.measured]
+
+
+async def lane_context(stock: Arm, load: PassLoad, played: Sequence[PlayRecord]) -> float | None:
+    """What a lane holds of the KV cache with these sessions, in tokens: counted, else probed."""
+    context = await expected_context(
+        stock.http, stock.abilities.model, load.sessions, mean_reply(played)
+    )
+    return mean_live_context(await probe(stock, load)) if context is None else context
 
 
 def _requests(arm: Arm, plan: PassPlan, load: PassLoad, salt: str | None) -> Requests:
@@ -178,6 +208,14 @@ def _requests(arm: Arm, plan: PassPlan, load: PassLoad, salt: str | None) -> Req
         workload=plan.workload,
         number=plan.number,
     )
+
+
+def _arrivals(plan: PassPlan, load: PassLoad) -> Arrivals | None:
+    """When sessions come in an open loop: new for each pass and the same on both arms."""
+    if load.rate is None:
+        return None
+    seed = derive(load.seed, "arrivals of", plan.workload, plan.number)
+    return Arrivals(poisson_gaps(load.rate, seed), load.warmups)
 
 
 def _unmeasured(load: PassLoad) -> list[Session]:

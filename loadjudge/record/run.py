@@ -163,4 +163,5 @@ def _pass(start: Event, plays: list[Event], end: Event) -> PassRecord:
         counters=end["counters"],
         salt=start["salt"],
         cache_reset=start["cache_reset"],
+        rate=start.get("rate"),
     )
