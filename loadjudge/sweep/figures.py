@@ -15,6 +15,7 @@ from loadjudge.score.bootstrap import LEVEL, Floats, log_ratio, standard_error
 from loadjudge.score.clustered import latency_of, share_interval
 from loadjudge.score.noise import PassNoise, pass_noise, widened
 from loadjudge.score.speed import Plays, counted, pair, plays_of, speed
+from loadjudge.score.throughput import Flow, busy_s, flow_of, lane_seconds
 from loadjudge.sweep.knee import Power, knee
 from loadjudge.sweep.record import ArmPoint, Estimate, PointFigures, SloFigure, SweepRecord
 from loadjudge.sweep.search import SearchResult, Seen, combined, level_of, next_lanes
@@ -102,7 +103,7 @@ def _arm_point(
     figures = arm_figures(passes)
     figures = figures.model_copy(update={"latencies": {**figures.latencies, **_latencies(plays)}})
     per_user = _per_user(passes, played)
-    requests = _requests_per_s(passes)
+    flow = flow_of(passes)
     good = _good(plays, limits) if limits else None
     invalid = reasons(passes)
     return ArmPoint(
@@ -110,13 +111,13 @@ def _arm_point(
         invalid=invalid,
         notes=_piling(passes),
         figures=figures,
-        total=_total(passes, figures.tokens_per_s, per_user),
+        total=_total(passes, flow, played),
         per_user=per_user,
-        requests_per_s=requests,
-        in_flight=_in_flight(passes),
+        requests_per_s=flow.turns_per_s,
+        in_flight=flow.in_flight,
         lanes_seen=lanes_seen(passes),
         good=good,
-        goodput=_times(good, requests) if good else None,
+        goodput=_times(good, flow.turns_per_s) if good else None,
         slos=_slos(slos, plays, seed, level_of(header["search"]["passes"])) if slos else [],
     )
 
@@ -153,23 +154,18 @@ def _per_user(passes: Sequence[PassRecord], played: Sequence[Played]) -> Estimat
     return _ratio(plays, plays.seconds.sum(0), pass_noise(played, [len(passes)]))
 
 
-def _total(passes: Sequence[PassRecord], tokens_per_s: float, per_user: Estimate) -> Estimate:
-    """Tokens a second of all lanes as measured; its relative error is that of a lane's rate.
+def _total(passes: Sequence[PassRecord], flow: Flow, played: Sequence[Played]) -> Estimate:
+    """Tokens a second of all lanes, or of all sessions that come; interval over sessions.
 
-    In a closed loop it is the number of lanes times a lane's rate. In an open loop arrivals set
-    it, and its error is that of the tokens of a session.
+    In an open loop arrivals set it, and its error is that of the tokens of a session.
     """
-    like = per_user
-    if passes[0].rate is not None:
-        plays = plays_of([list(counted(one).values()) for one in passes])
-        played = (plays.seconds > 0).sum(0).astype(np.float64)
-        like = _ratio(plays, played, PassNoise(0.0, 0.0))
-    return _times(
-        Estimate(value=1.0, low=like.low / like.value, high=like.high / like.value)
-        if like.value
-        else Estimate(value=1.0, low=0.0, high=math.inf),
-        tokens_per_s,
-    )
+    plays = plays_of([list(counted(one).values()) for one in passes])
+    if passes[0].rate is None:
+        seconds = lane_seconds(passes, plays.sessions) / passes[0].lanes
+        return _ratio(plays, seconds, pass_noise(played, [len(passes)]))
+    times_played = (plays.seconds > 0).sum(0).astype(np.float64)
+    session = _ratio(plays, times_played, PassNoise(0.0, 0.0))
+    return _times(session, flow.tokens_per_s / session.value if session.value else 0.0)
 
 
 def _ratio(plays: Plays, bottom: Floats, noise: PassNoise) -> Estimate:
@@ -213,34 +209,6 @@ def _good(plays: Sequence[PlayRecord], limits: dict[str, float]) -> Estimate:
     return Estimate(value=share.share, low=share.low, high=share.high)
 
 
-def _requests_per_s(passes: Sequence[PassRecord]) -> float:
-    ended = seconds = 0.0
-    for one in passes:
-        seconds += one.close_s - one.open_s
-        ended += sum(
-            turn.error is None and turn.last_s is not None
-            and one.open_s <= turn.last_s <= one.close_s
-            for play in one.plays
-            for turn in play.turns
-        )  # fmt: skip
-    return ended / seconds if seconds else 0.0
-
-
-def _in_flight(passes: Sequence[PassRecord]) -> float:
-    """Mean turns in flight while the measured windows were open."""
-    busy = sum(_busy_s(one, one.open_s, one.close_s) for one in passes)
-    seconds = sum(one.close_s - one.open_s for one in passes)
-    return busy / seconds if seconds else 0.0
-
-
-def _busy_s(one: PassRecord, start: float, end: float) -> float:
-    return sum(
-        max(0.0, min(turn.done_s, end) - max(turn.sent_s, start))
-        for play in one.plays
-        for turn in play.turns
-    )
-
-
 def _piling(passes: Sequence[PassRecord]) -> list[str]:
     """Open loops in which turns piled up: more of them in flight as time went on."""
     said = []
@@ -253,7 +221,7 @@ def _piling(passes: Sequence[PassRecord]) -> list[str]:
         half = middle - one.open_s
         if half <= 0:
             continue
-        before, after = _busy_s(one, one.open_s, middle) / half, _busy_s(one, middle, last) / half
+        before, after = busy_s(one, one.open_s, middle) / half, busy_s(one, middle, last) / half
         if after > _PILING * before + 1:
             said.append(
                 f"turns piled up in pass {one.number + 1} of {one.arm} at {one.rate:g} sessions a "

@@ -35,10 +35,10 @@ class ArmPoint(Model):
     invalid: list[str]  # reasons why not
     notes: list[str]
     figures: ArmFigures  # its latencies have intervals over sessions
-    total: Estimate  # output tokens a second, all lanes, fillers included
+    total: Estimate  # output tokens a second of all
     per_user: Estimate  # output tokens a second of a lane
-    requests_per_s: float  # turns that ended in the measured windows, fillers included
-    in_flight: float  # mean turns in flight in the measured windows, as the client saw them
+    requests_per_s: float  # turns that went well
+    in_flight: float  # mean turns in flight, as the client saw them
     lanes_seen: float | None  # and as the server did
     good: Estimate | None  # share of turns that kept --goodput's limits
     goodput: Estimate | None  # such turns a second

@@ -89,6 +89,11 @@ def sweep_plots(record: SweepRecord) -> tuple[SweepPlot, ...]:
 Shown = list[tuple[PointFigures, ArmPoint]]
 
 
+def _line(record: SweepRecord, arm: Arm) -> tuple[float, str]:
+    """Width and dash: dashes tell two arms apart; one alone is solid."""
+    return LINES[arm] if len(record.arms) > 1 else LINES["candidate"]
+
+
 def _shown(record: SweepRecord, arm: Arm) -> Shown:
     return [(p, p.arms[arm]) for p in record.points if arm in p.arms]
 
@@ -100,7 +105,7 @@ def _curve(record: SweepRecord) -> str:
             shown = [(p, a) for p, a in _shown(record, arm) if a.per_user.value]
             x = [a.per_user.value for _, a in shown]
             y = [a.total.value for _, a in shown]
-            width, dash = LINES[arm]
+            width, dash = _line(record, arm)
             axes.plot(x, y, color=COLOURS[arm], lw=width, ls=dash)
             for point, figures in shown:
                 _bars(axes, arm, figures)
@@ -154,7 +159,7 @@ def _latency(record: SweepRecord, metric: str, what: str) -> str:
         _load_axis(axes, record)
         axes.set_yscale("log")
         for arm in record.arms:
-            width, dash = LINES[arm]
+            width, dash = _line(record, arm)
             for quantile in ("p50", "p99"):
                 places, values = [], []
                 for point, figures in _shown(record, arm):
@@ -193,7 +198,7 @@ def _over_load(
         _load_axis(axes, record)
         for arm in record.arms:
             found = [(p, a, e) for p, a in _shown(record, arm) if (e := read(a)) is not None]
-            width, dash = LINES[arm]
+            width, dash = _line(record, arm)
             axes.plot(
                 [_place(p) for p, _, _ in found], [e.value for _, _, e in found],
                 color=COLOURS[arm], lw=width, ls=dash,
