@@ -18,6 +18,7 @@ from loadjudge.cli import (
     sessions,
     sweep,
 )
+from loadjudge.cli.configuring import PREFIX, configurable, name_in_environment
 from loadjudge.errors import JudgeError, Status
 
 app = typer.Typer(
@@ -28,16 +29,17 @@ app = typer.Typer(
     add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"auto_envvar_prefix": PREFIX},
     epilog="Exit status: 0 passed, 1 a gate failed or a bound was missed, 2 wrong usage, "
     "3 set-up failed, 4 the run failed or is invalid, 5 inconclusive, "
     "130 interrupted (and resumable).",
 )
 app.command("demo")(demo.demo)
-app.command("judge")(judge.judge)
+app.command("judge")(configurable(judge.judge))
 app.command("report")(report.report)
 app.command("rejudge")(rejudge.rejudge)
 app.command("compare")(compare.compare)
-app.command("sweep")(sweep.sweep)
+app.command("sweep")(configurable(sweep.sweep))
 app.command("serve")(serve.serve)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(gates.app, name="gates")
@@ -52,7 +54,13 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True),
+    version: bool = typer.Option(
+        False,
+        "--version",
+        callback=_version,
+        is_eager=True,
+        allow_from_autoenv=False,  # LOADJUDGE_VERSION may well be set, and mean something else
+    ),
 ) -> None:
     """Options of every command."""
 
@@ -60,7 +68,9 @@ def _options(
 def main() -> None:
     """Runs a command; errors that a user can meet are one sentence and a status."""
     try:
-        app()
+        command = typer.main.get_command(app)
+        name_in_environment(command)
+        command()
     except JudgeError as error:
         print(f"loadjudge: {error.sentence}", file=sys.stderr)
         sys.exit(error.status)
