@@ -123,7 +123,7 @@ def _unknown(key: str, known: list[str]) -> str:
 def _value(context: typer.Context, option: Any, value: Any, where: str) -> Any:
     """A value of the file, tried as the option takes it. Raises JudgeError (usage)."""
     flag = bool(option.is_flag)
-    several = bool(option.multiple)
+    several = bool(option.multiple) or option.nargs != 1
     if isinstance(value, dict):
         raise JudgeError(f"{where}: a table is no value of a flag", Status.USAGE)
     if flag != isinstance(value, bool):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loadjudge.cli.ci import Ci, Export, Github, Junit, check_export
 from loadjudge.cli.playing import extra_of, headers_of, new_directory, play_run
 from loadjudge.errors import JudgeError, Status
 
@@ -74,11 +75,17 @@ def judge(
     idle_timeout: Annotated[
         float, typer.Option(min=1, help="Seconds without a byte that end the run.")
     ] = 60.0,
+    junit: Junit = None,
+    github: Github = False,
+    export: Export = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Plays the same sessions on a stock and a candidate engine: how much faster, and is it the
     same model? The API key is read from OPENAI_API_KEY."""
+    check_export(export)
     headers, extra = headers_of(header), extra_of(extra_body)
+    from loadjudge.cli.outcome import finish, write_outcome
+
     if resume is not None:
         options, directory = _resumed(resume)
     else:
@@ -113,19 +120,11 @@ def judge(
             budget=parse_budget(budget or its.budget),
         )
         directory = new_directory(output, f"{its.name}-{Path(options.candidate.name).name}")
-    run_and_exit(options, directory, headers, resume=resume is not None, as_json=as_json)
-
-
-def run_and_exit(
-    options: "Options", directory: Path, headers: dict[str, str], *, resume: bool, as_json: bool
-) -> None:
-    """Plays a run, writes and shows its record, and exits with its status."""
-    from loadjudge.cli.outcome import show, status_of, write_outcome
-
-    play(options, directory, headers, resume=resume)
-    evaluation = write_outcome(directory)
-    show(evaluation, directory, as_json=as_json)
-    raise typer.Exit(status_of(evaluation))
+    ci = Ci(junit, github, as_json)
+    with ci.telling_failures():
+        play(options, directory, headers, resume=resume is not None)
+        evaluation = write_outcome(directory)
+    finish(evaluation, directory, ci, export, as_json=as_json)
 
 
 def play(options: "Options", directory: Path, headers: dict[str, str], *, resume: bool) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loadjudge.cli.ci import Ci, Export, Github, Junit, check_export, write_export
 from loadjudge.errors import JudgeError, Status
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ def sweep(
     more: Annotated[
         list[str] | None,
         typer.Argument(
-            hidden=True, help="Further words of --goodput and --search, as vllm bench serve has it."
+            hidden=True,
+            metavar="SLO",
+            help="Further words of --goodput and --search, as vllm bench serve has it.",
         ),
     ] = None,
     base_url: Annotated[
@@ -124,6 +127,9 @@ def sweep(
     parquet: Annotated[
         Path | None, typer.Option(help="The table as Parquet; needs the extra parquet.")
     ] = None,
+    junit: Junit = None,
+    github: Github = False,
+    export: Export = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Plays sessions over numbers of lanes, or rates of arrival: throughput, latencies, the knee.
@@ -133,6 +139,7 @@ def sweep(
     """
     from loadjudge.cli.playing import extra_of, headers_of, new_directory
 
+    check_export(export)
     headers, extra = headers_of(header), extra_of(extra_body)
     if parquet is not None:
         from loadjudge.report.sweep.table import arrow
@@ -180,9 +187,12 @@ def sweep(
             idle_timeout_s=idle_timeout,
         )
         directory = new_directory(output, "sweep")
-    _play(options, directory, headers, resume=resume is not None)
-    record = write_outcome(directory, csv, parquet)
+    ci = Ci(junit, github, as_json)
+    with ci.telling_failures():
+        _play(options, directory, headers, resume=resume is not None)
+        record = write_outcome(directory, csv, parquet)
     show(record, directory, as_json=as_json)
+    tell(record, directory, ci, export)
     raise typer.Exit(status_of(record))
 
 
@@ -217,6 +227,17 @@ def show(record: "SweepRecord", directory: Path | None, *, as_json: bool) -> Non
         sys.stdout.buffer.write(record.to_bytes())
         return
     render_sweep(record, Console(), directory)
+
+
+def tell(record: "SweepRecord", directory: Path, ci: Ci, export: tuple[str, Path] | None) -> None:
+    """Writes what CI systems and other tools were to get of a sweep."""
+    from loadjudge.record.run import read_run
+    from loadjudge.report.cases import sweep_suite
+    from loadjudge.report.github import sweep_summary
+
+    if export is not None:
+        write_export(export, read_run(directory))
+    ci.tell(sweep_suite(record), sweep_summary(record))
 
 
 def status_of(record: "SweepRecord") -> Status:
