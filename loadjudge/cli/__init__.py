@@ -54,13 +54,7 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(
-        False,
-        "--version",
-        callback=_version,
-        is_eager=True,
-        allow_from_autoenv=False,  # LOADJUDGE_VERSION may well be set, and mean something else
-    ),
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True),
 ) -> None:
     """Options of every command."""
 

@@ -77,7 +77,11 @@ def name_in_environment(command: Any, prefix: str = PREFIX) -> None:
     Typer names them by parameters; where a flag is called otherwise, this one wins. The names are
     not repeated at every flag in the help.
     """
-    for name, inner in getattr(command, "commands", {}).items():
+    commands = getattr(command, "commands", {})
+    for option in command.params if commands else ():
+        # A group has nothing to configure, and LOADJUDGE_VERSION may well mean something else.
+        option.allow_from_autoenv = False
+    for name, inner in commands.items():
         below = f"{prefix}_{name}".upper().replace("-", "_")
         name_in_environment(inner, below)
         for option in inner.params:
