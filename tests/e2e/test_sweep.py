@@ -73,7 +73,7 @@ def test_the_search_finds_the_true_limit_within_one_lane_in_five(
     done = cli(
         "sweep", "--base-url", slots, "--task", path, "--search", f"ttft:p90:{LIMIT_MS}",
         "--max-concurrency", 32, "--num-sessions", 40, "--passes", 2, "--num-warmups", 0,
-        "--output", tmp_path / "run",
+        "--output", tmp_path / "run", timeout_s=600,
     )  # fmt: skip
     found = record_of(tmp_path / "run").search["stock"]
     if found.outcome == "invalid":
