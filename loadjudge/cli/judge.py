@@ -82,46 +82,46 @@ def judge(
 ) -> None:
     """Plays the same sessions on a stock and a candidate engine: how much faster, and is it the
     same model? The API key is read from OPENAI_API_KEY."""
-    check_export(export)
-    headers, extra = headers_of(header), extra_of(extra_body)
     from loadjudge.cli.outcome import finish, write_outcome
 
-    if resume is not None:
-        options, directory = _resumed(resume)
-    else:
-        from loadjudge.load.budget import parse_budget
-        from loadjudge.load.header import Options, session_files
-        from loadjudge.load.task import find_task
-        from loadjudge.servers.engine import find_engine
-
-        if candidate is None:
-            raise JudgeError("say what is to be judged: --candidate DIR_OR_URL", Status.USAGE)
-        its = _with_overrides(
-            find_task(task), num_sessions, concurrency, passes, history, rule, model
-        )
-        stock = stock or its.stock
-        if stock is None:
-            raise JudgeError(
-                f"task {its.name} has no stock engine of its own: give --stock DIR_OR_URL",
-                Status.USAGE,
-            )
-        options = Options(
-            task=its,
-            stock=find_engine(stock),
-            candidate=find_engine(candidate),
-            session_files=tuple(dataset) if dataset else session_files(its, split),
-            dataset_format=dataset_format if dataset else its.dataset_format,
-            split=split if not dataset else "given files",
-            seed=seed,
-            extra=extra,
-            model=its.model,
-            insecure=insecure,
-            idle_timeout_s=idle_timeout,
-            budget=parse_budget(budget or its.budget),
-        )
-        directory = new_directory(output, f"{its.name}-{Path(options.candidate.name).name}")
     ci = Ci(junit, github, as_json)
     with ci.telling_failures():
+        check_export(export)
+        headers, extra = headers_of(header), extra_of(extra_body)
+        if resume is not None:
+            options, directory = _resumed(resume)
+        else:
+            from loadjudge.load.budget import parse_budget
+            from loadjudge.load.header import Options, session_files
+            from loadjudge.load.task import find_task
+            from loadjudge.servers.engine import find_engine
+
+            if candidate is None:
+                raise JudgeError("say what is to be judged: --candidate DIR_OR_URL", Status.USAGE)
+            its = _with_overrides(
+                find_task(task), num_sessions, concurrency, passes, history, rule, model
+            )
+            stock = stock or its.stock
+            if stock is None:
+                raise JudgeError(
+                    f"task {its.name} has no stock engine of its own: give --stock DIR_OR_URL",
+                    Status.USAGE,
+                )
+            options = Options(
+                task=its,
+                stock=find_engine(stock),
+                candidate=find_engine(candidate),
+                session_files=tuple(dataset) if dataset else session_files(its, split),
+                dataset_format=dataset_format if dataset else its.dataset_format,
+                split=split if not dataset else "given files",
+                seed=seed,
+                extra=extra,
+                model=its.model,
+                insecure=insecure,
+                idle_timeout_s=idle_timeout,
+                budget=parse_budget(budget or its.budget),
+            )
+            directory = new_directory(output, f"{its.name}-{Path(options.candidate.name).name}")
         play(options, directory, headers, resume=resume is not None)
         evaluation = write_outcome(directory)
     finish(evaluation, directory, ci, export, as_json=as_json)

@@ -139,56 +139,60 @@ def sweep(
     """
     from loadjudge.cli.playing import extra_of, headers_of, new_directory
 
-    check_export(export)
-    headers, extra = headers_of(header), extra_of(extra_body)
-    if parquet is not None:
-        from loadjudge.report.sweep.table import arrow
-
-        arrow()  # said before hours of measuring, not after
-    if resume is not None:
-        options, directory = _resumed(resume)
-    else:
-        from loadjudge.load.header import session_files
-        from loadjudge.load.task import find_task
-        from loadjudge.sweep.options import Search, SweepOptions
-        from loadjudge.sweep.points import ORDERS, parse_concurrency, parse_rates
-        from loadjudge.sweep.slo import parse_goodput, parse_search
-
-        objectives, goodput = _with_more(search or [], goodput or [], more or [])
-        loads = [f for f, v in (("--concurrency", concurrency), ("--request-rate", request_rate),
-                                ("--search", objectives)) if v]  # fmt: skip
-        if len(loads) > 1:
-            raise JudgeError(f"{loads[0]} and {loads[1]} exclude each other", Status.USAGE)
-        if order not in ORDERS:
-            raise JudgeError(f"--order is {', '.join(ORDERS)}; not {order!r}", Status.USAGE)
-        slos = parse_search(objectives)
-        its = find_task(task)
-        points: tuple[Point, ...] = ()
-        if request_rate is not None:
-            points = parse_rates(request_rate)
-        elif not slos:
-            points = parse_concurrency(concurrency or "1,2,4,8,16,32")
-        options = SweepOptions(
-            task=its,
-            engines=_engines(base_url or [], stock, candidate),
-            points=points,
-            search=Search(slos, max_concurrency, passes or 4) if slos else None,
-            passes=passes or 2,
-            order=next(o for o in ORDERS if o == order),
-            num_sessions=num_sessions,
-            num_warmups=num_warmups,
-            goodput=parse_goodput(goodput),
-            session_files=tuple(dataset) if dataset else session_files(its, split),
-            dataset_format=dataset_format if dataset else its.dataset_format,
-            seed=seed,
-            extra=extra,
-            model=model or its.model,
-            insecure=insecure,
-            idle_timeout_s=idle_timeout,
-        )
-        directory = new_directory(output, "sweep")
     ci = Ci(junit, github, as_json)
     with ci.telling_failures():
+        check_export(export)
+        headers, extra = headers_of(header), extra_of(extra_body)
+        if parquet is not None:
+            from loadjudge.report.sweep.table import arrow
+
+            arrow()  # said before hours of measuring, not after
+        if resume is not None:
+            options, directory = _resumed(resume)
+        else:
+            from loadjudge.load.header import session_files
+            from loadjudge.load.task import find_task
+            from loadjudge.sweep.options import Search, SweepOptions
+            from loadjudge.sweep.points import ORDERS, parse_concurrency, parse_rates
+            from loadjudge.sweep.slo import parse_goodput, parse_search
+
+            objectives, goodput = _with_more(search or [], goodput or [], more or [])
+            given = {
+                "--concurrency": concurrency,
+                "--request-rate": request_rate,
+                "--search": objectives,
+            }
+            loads = [flag for flag, value in given.items() if value]
+            if len(loads) > 1:
+                raise JudgeError(f"{loads[0]} and {loads[1]} exclude each other", Status.USAGE)
+            if order not in ORDERS:
+                raise JudgeError(f"--order is {', '.join(ORDERS)}; not {order!r}", Status.USAGE)
+            slos = parse_search(objectives)
+            its = find_task(task)
+            points: tuple[Point, ...] = ()
+            if request_rate is not None:
+                points = parse_rates(request_rate)
+            elif not slos:
+                points = parse_concurrency(concurrency or "1,2,4,8,16,32")
+            options = SweepOptions(
+                task=its,
+                engines=_engines(base_url or [], stock, candidate),
+                points=points,
+                search=Search(slos, max_concurrency, passes or 4) if slos else None,
+                passes=passes or 2,
+                order=next(o for o in ORDERS if o == order),
+                num_sessions=num_sessions,
+                num_warmups=num_warmups,
+                goodput=parse_goodput(goodput),
+                session_files=tuple(dataset) if dataset else session_files(its, split),
+                dataset_format=dataset_format if dataset else its.dataset_format,
+                seed=seed,
+                extra=extra,
+                model=model or its.model,
+                insecure=insecure,
+                idle_timeout_s=idle_timeout,
+            )
+            directory = new_directory(output, "sweep")
         _play(options, directory, headers, resume=resume is not None)
         record = write_outcome(directory, csv, parquet)
     show(record, directory, as_json=as_json)

@@ -62,7 +62,8 @@ def search_step(run: RunRecord, arm: Arm) -> int | SearchResult:
                 for f in _slos(slos, _plays(passes), run.header["seed"], level)
             }
             verdict, keeps = combined(verdicts)
-            seen[passes[0].lanes] = Seen(verdict, keeps, len(passes), bool(reasons(passes)))
+            distrusted = bool(reasons(passes, failures=False))
+            seen[passes[0].lanes] = Seen(verdict, keeps, len(passes), distrusted)
     return next_lanes(seen, search["most"], search["passes"])
 
 

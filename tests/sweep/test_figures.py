@@ -129,6 +129,17 @@ def test_a_search_is_a_function_of_the_log() -> None:
     ]  # fmt: skip
 
 
+def test_an_endpoint_that_refuses_misses_the_objective() -> None:
+    """Refusals make a point's speeds invalid; to a search they are the endpoint's own answer."""
+    search = {"slos": [P90.model_dump()], "most": 64, "passes": 2}
+    refused = [failed_play(f"x{i}") for i in range(60)]
+    good = pass_at(8, "stock", 100, sessions=120)
+    found = search_step(
+        sweep_run([pass_at(8, "stock", 100, plays=(*good.plays, *refused))], search=search), "stock"
+    )
+    assert found == 4  # half of 8: a miss
+
+
 def test_the_record_goes_to_json_and_back() -> None:
     record = sweep_record(sweep_run([pass_at(1, "stock", 100, sessions=1)]))
     rate = record.points[0].arms["stock"].per_user
