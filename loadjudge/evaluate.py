@@ -69,7 +69,7 @@ def evaluate(run: RunRecord) -> Evaluation:
         control=against_itself,
         workloads={w: _workload(run, w) for w in run.workloads},
         invalid=invalid,
-        notes=_notes(run) + _control_notes(against_itself),
+        notes=run_notes(run) + _control_notes(against_itself),
         unavailable=run.unavailable,
         run={**_facts(run.header), "lanes": run.lanes, "engine_events": list(run.engines)},
         **checked.figures,
@@ -126,7 +126,7 @@ def _workload(run: RunRecord, workload: str) -> WorkloadFigures:
     return WorkloadFigures(
         lanes=passes[0].lanes,
         lanes_seen={arm: mean_of(run.of(workload, arm), "mean") for arm in ARMS},
-        arms={arm: _arm(run.of(workload, arm)) for arm in ARMS if run.of(workload, arm)},
+        arms={arm: arm_figures(run.of(workload, arm)) for arm in ARMS if run.of(workload, arm)},
         lag_s=max(p.lag["mean"] for p in passes),
         median_tpot_s=min(tpots, default=0.0),
         lag_share=max((s for p in passes if (s := lag_share(p)) is not None), default=0.0),
@@ -134,7 +134,8 @@ def _workload(run: RunRecord, workload: str) -> WorkloadFigures:
     )
 
 
-def _arm(passes: Sequence[PassRecord]) -> ArmFigures:
+def arm_figures(passes: Sequence[PassRecord]) -> ArmFigures:
+    """What one arm did at one load, over all measured sessions of these passes."""
     plays = [p for one in passes for p in one.measured]
     turns = [t for p in plays for t in p.turns]
     good = [t for t in turns if t.error is None]
@@ -192,7 +193,8 @@ def _sum(values: Any) -> Any:
     return sum(known) if known else None
 
 
-def _notes(run: RunRecord) -> list[str]:
+def run_notes(run: RunRecord) -> list[str]:
+    """What has to be said of a run whatever its figures: counting, caches, a noisy machine."""
     notes = list(run.notes)
     arms: tuple[Arm, ...] = ARMS
     for arm in arms:

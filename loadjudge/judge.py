@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from loadjudge.load.lanes import Progress
 from loadjudge.load.live import Watcher
 from loadjudge.load.passes import PassLoad, play_pass, probe, unmeasured
 from loadjudge.load.plan import PassPlan, choose, schedule
-from loadjudge.load.residency import Engines
+from loadjudge.load.residency import Engines, cancel_on_sigterm
 from loadjudge.load.scoreboard import Scoreboard
 from loadjudge.random import generator
 from loadjudge.record.log import RunLog, read_events
@@ -72,7 +71,7 @@ class Judge:
     async def run(self) -> None:
         """Engines up, evidence for the gates, all passes, engines down."""
         (self._directory / "logs").mkdir(exist_ok=True)
-        _cancel_on_sigterm()
+        cancel_on_sigterm()
         with RunLog(self._directory) as self._log:
             self._engines = Engines(self._arms, self._task.residency, self._log.append)
             self._begin()
@@ -272,10 +271,3 @@ class Judge:
         # The disk may be what failed; then the log can't say so, and the sentence must do.
         with contextlib.suppress(JudgeError):
             self._log.append({"event": "died", "sentence": error.sentence})
-
-
-def _cancel_on_sigterm() -> None:
-    """SIGTERM ends a run as Ctrl-C does: engines are stopped, and it can be resumed."""
-    task = asyncio.current_task()
-    if task is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

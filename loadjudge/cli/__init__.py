@@ -18,7 +18,9 @@ from loadjudge.cli import (
     report,
     serve,
     sessions,
+    sweep,
 )
+from loadjudge.cli.configuring import PREFIX, configurable, name_in_environment
 from loadjudge.errors import JudgeError, Status
 
 app = typer.Typer(
@@ -29,18 +31,20 @@ app = typer.Typer(
     add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"auto_envvar_prefix": PREFIX},
     epilog="Exit status: 0 passed, 1 a gate failed or a bound was missed, 2 wrong usage, "
     "3 set-up failed, 4 the run failed or is invalid, 5 inconclusive, "
     "130 interrupted (and resumable).",
 )
 app.command("demo")(demo.demo)
-app.command("judge")(judge.judge)
+app.command("judge")(configurable(judge.judge))
 app.command("report")(report.report)
 app.command("rejudge")(rejudge.rejudge)
 app.command("compare")(compare.compare)
+app.command("sweep")(configurable(sweep.sweep))
 app.command("serve")(serve.serve)
 app.command("metrics")(metrics.metrics)
-app.command("proxy")(proxy.proxy)
+app.command("proxy")(configurable(proxy.proxy))
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(gates.app, name="gates")
 app.command("doctor")(doctor.doctor)
@@ -62,7 +66,9 @@ def _options(
 def main() -> None:
     """Runs a command; errors that a user can meet are one sentence and a status."""
     try:
-        app()
+        command = typer.main.get_command(app)
+        name_in_environment(command)
+        command()
     except JudgeError as error:
         print(f"loadjudge: {error.sentence}", file=sys.stderr)
         sys.exit(error.status)

@@ -25,8 +25,9 @@ def demo(
     Needs no model, no GPU and no network, and takes about a minute and a half. Exit status 0: the
     honest one passed and the cheat was caught.
     """
-    from loadjudge.cli.judge import new_directory, play
+    from loadjudge.cli.judge import play
     from loadjudge.cli.outcome import show, status_of, write_outcome
+    from loadjudge.cli.playing import new_directory
     from loadjudge.errors import Status
 
     folder = new_directory(output, "demo")

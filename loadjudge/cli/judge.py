@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loadjudge.cli.ci import Ci, Export, Github, Junit, check_export
+from loadjudge.cli.playing import Metrics, extra_of, headers_of, new_directory, play_run
 from loadjudge.errors import JudgeError, Status
 
 if TYPE_CHECKING:
     from loadjudge.load.header import Options
-    from loadjudge.load.live import Watcher
     from loadjudge.load.task import Task
 
 
@@ -86,67 +87,57 @@ def judge(
         typer.Option(min=0, max=65535, help="Serve metrics for Prometheus there meanwhile."),
     ] = None,
     metrics_host: Annotated[str, typer.Option(help="And at this address.")] = "127.0.0.1",
+    junit: Junit = None,
+    github: Github = False,
+    export: Export = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Plays the same sessions on a stock and a candidate engine: how much faster, and is it the
     same model? The API key is read from OPENAI_API_KEY."""
-    headers, extra = _headers(header), _extra(extra_body)
-    if resume is not None:
-        options, directory = _resumed(resume)
-    else:
-        from loadjudge.load.budget import parse_budget
-        from loadjudge.load.header import Options, session_files
-        from loadjudge.load.task import find_task
-        from loadjudge.servers.engine import find_engine
+    from loadjudge.cli.outcome import finish, write_outcome
 
-        if candidate is None:
-            raise JudgeError("say what is to be judged: --candidate DIR_OR_URL", Status.USAGE)
-        its = _with_overrides(
-            find_task(task), num_sessions, concurrency, passes, history, residency, rule, model
-        )
-        stock = stock or its.stock
-        if stock is None:
-            raise JudgeError(
-                f"task {its.name} has no stock engine of its own: give --stock DIR_OR_URL",
-                Status.USAGE,
+    ci = Ci(junit, github, as_json)
+    with ci.telling_failures():
+        check_export(export)
+        headers, extra = headers_of(header), extra_of(extra_body)
+        if resume is not None:
+            options, directory = _resumed(resume)
+        else:
+            from loadjudge.load.budget import parse_budget
+            from loadjudge.load.header import Options, session_files
+            from loadjudge.load.task import find_task
+            from loadjudge.servers.engine import find_engine
+
+            if candidate is None:
+                raise JudgeError("say what is to be judged: --candidate DIR_OR_URL", Status.USAGE)
+            its = _with_overrides(
+                find_task(task), num_sessions, concurrency, passes, history, residency, rule, model
             )
-        options = Options(
-            task=its,
-            stock=find_engine(stock),
-            candidate=find_engine(candidate),
-            session_files=tuple(dataset) if dataset else session_files(its, split),
-            dataset_format=dataset_format if dataset else its.dataset_format,
-            split=split if not dataset else "given files",
-            seed=seed,
-            extra=extra,
-            model=its.model,
-            insecure=insecure,
-            idle_timeout_s=idle_timeout,
-            budget=parse_budget(budget or its.budget),
-        )
-        directory = new_directory(output, f"{its.name}-{Path(options.candidate.name).name}")
-    metrics = None if metrics_port is None else (metrics_port, metrics_host)
-    run_and_exit(
-        options, directory, headers, resume=resume is not None, as_json=as_json, metrics=metrics
-    )
-
-
-def run_and_exit(
-    options: "Options",
-    directory: Path,
-    headers: dict[str, str],
-    *,
-    resume: bool,
-    as_json: bool,
-    metrics: tuple[int, str] | None = None,
-) -> None:
-    """Plays a run, writes and shows its record, and exits with its status."""
-    from loadjudge.cli.outcome import show, status_of, write_outcome
-
-    play(options, directory, headers, resume=resume, metrics=metrics)
-    evaluation = write_outcome(directory)
-    show(evaluation, directory, as_json=as_json)
-    raise typer.Exit(status_of(evaluation))
+            stock = stock or its.stock
+            if stock is None:
+                raise JudgeError(
+                    f"task {its.name} has no stock engine of its own: give --stock DIR_OR_URL",
+                    Status.USAGE,
+                )
+            options = Options(
+                task=its,
+                stock=find_engine(stock),
+                candidate=find_engine(candidate),
+                session_files=tuple(dataset) if dataset else session_files(its, split),
+                dataset_format=dataset_format if dataset else its.dataset_format,
+                split=split if not dataset else "given files",
+                seed=seed,
+                extra=extra,
+                model=its.model,
+                insecure=insecure,
+                idle_timeout_s=idle_timeout,
+                budget=parse_budget(budget or its.budget),
+            )
+            directory = new_directory(output, f"{its.name}-{Path(options.candidate.name).name}")
+        metrics = None if metrics_port is None else (metrics_port, metrics_host)
+        play(options, directory, headers, resume=resume is not None, metrics=metrics)
+        evaluation = write_outcome(directory)
+    finish(evaluation, directory, ci, export, as_json=as_json)
 
 
 def play(
@@ -161,77 +152,17 @@ def play(
 
     ``metrics``: port and address at which a process of its own serves the run's metrics.
     """
-    import asyncio
-    import contextlib
-
     from loadjudge.cli.outcome import write_outcome
-    from loadjudge.client.loop import run
     from loadjudge.judge import Judge
     from loadjudge.load.arm import Access
 
     access = Access.from_environment(headers, options.insecure, options.idle_timeout_s)
-    watcher = _watcher(directory, metrics)
-    try:
-
-        async def whole() -> None:
-            await Judge(options, access, directory, watcher, resume=resume).run()
-
-        run(whole())
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        raise JudgeError(
-            f"interrupted; go on with: loadjudge judge --resume {directory}", Status.INTERRUPTED
-        ) from None
-    except JudgeError as error:
-        if error.status == Status.RUN:
-            # What there is is worth a look, but the failure is what has to be told.
-            with contextlib.suppress(JudgeError, OSError):
-                write_outcome(directory)
-        raise
-    finally:
-        watcher.close()
-
-
-def _watcher(directory: Path, metrics: tuple[int, str] | None) -> "Watcher":
-    """The live view, or lines where there is no terminal; and the exporter, where asked for."""
-    import sys
-
-    from loadjudge.load.live import LiveTable, PlainLines
-
-    exporter = None
-    if metrics is not None:
-        from loadjudge.metrics.process import ExporterProcess
-        from loadjudge.metrics.watching import ExportedWatcher
-
-        exporter = ExporterProcess(*metrics, run=directory)
-    watcher: Watcher = (
-        LiveTable() if sys.stderr.isatty() else PlainLines(lambda text: typer.echo(text, err=True))
+    play_run(
+        lambda watcher: Judge(options, access, directory, watcher, resume=resume).run(),
+        f"loadjudge judge --resume {directory}",
+        lambda: write_outcome(directory),
+        metrics and Metrics(*metrics, directory),
     )
-    if exporter is not None:
-        watcher = ExportedWatcher(watcher, exporter)
-        watcher.line(f"metrics: http://{exporter.host}:{exporter.port}/metrics")
-    return watcher
-
-
-def new_directory(given: Path | None, name: str) -> Path:
-    """The run directory: new or empty. Raises JudgeError (usage)."""
-    import datetime
-    import re
-
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
-    directory = given or Path("runs", re.sub(r"[^\w.+-]+", "-", name).strip("-") + "-" + stamp)
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise JudgeError(
-            f"the output directory {directory} is not empty: choose another, "
-            f"or go on with a run by --resume {directory}",
-            Status.USAGE,
-        )
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise JudgeError(
-            f"the output directory {directory} can't be made: {(e.strerror or str(e)).lower()}"
-        ) from None
-    return directory
 
 
 def _resumed(directory: Path) -> "tuple[Options, Path]":
@@ -239,6 +170,10 @@ def _resumed(directory: Path) -> "tuple[Options, Path]":
     from loadjudge.record.run import read_run
 
     run = read_run(directory)
+    if run.header.get("kind") == "sweep":
+        raise JudgeError(
+            f"{directory} is a sweep: go on with it by loadjudge sweep --resume", Status.USAGE
+        )
     if run.complete:
         raise JudgeError(f"{directory} is complete: see loadjudge report {directory}", Status.USAGE)
     return options_of(run.header, directory), directory
@@ -299,25 +234,3 @@ def _workloads(concurrency: str, before: dict[str, Any]) -> dict[str, Any]:
         f"lanes-{x}": {"lanes": x, "sessions": sessions if x == "kv" else max(sessions, int(x))}
         for x in lanes
     }
-
-
-def _extra(text: str | None) -> dict[str, Any]:
-    import json
-
-    try:
-        value = json.loads(text or "{}")
-    except json.JSONDecodeError as e:
-        raise JudgeError(f"--extra-body is not JSON: {e}", Status.USAGE) from None
-    if not isinstance(value, dict):
-        raise JudgeError("--extra-body must be a JSON object", Status.USAGE)
-    return value
-
-
-def _headers(given: list[str] | None) -> dict[str, str]:
-    headers = {}
-    for text in given or ():
-        name, found, value = text.partition("=")
-        if not found or not name.strip():
-            raise JudgeError(f"--header takes NAME=VALUE, not {text!r}", Status.USAGE)
-        headers[name.strip()] = value.strip()
-    return headers

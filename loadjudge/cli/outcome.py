@@ -2,8 +2,11 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+import typer
+
+from loadjudge.cli.ci import Ci, write_export
 from loadjudge.errors import Status
 
 if TYPE_CHECKING:
@@ -41,6 +44,33 @@ def show(evaluation: "Evaluation", directory: Path | None, *, as_json: bool) -> 
         sys.stdout.buffer.write(evaluation.to_bytes())
         return
     render_terminal(evaluation, Console(), directory)
+
+
+def finish(
+    evaluation: "Evaluation",
+    directory: Path | None,
+    ci: Ci,
+    export: tuple[str, Path] | None = None,
+    *,
+    as_json: bool,
+) -> NoReturn:
+    """Shows a record, tells CI, and exits with the record's status."""
+    show(evaluation, directory, as_json=as_json)
+    tell(evaluation, directory, ci, export)
+    raise typer.Exit(status_of(evaluation))
+
+
+def tell(
+    evaluation: "Evaluation", directory: Path | None, ci: Ci, export: tuple[str, Path] | None
+) -> None:
+    """Writes what CI systems and other tools were to get of a record."""
+    from loadjudge.record.run import read_run
+    from loadjudge.report.cases import evaluation_suite
+    from loadjudge.report.github import evaluation_summary
+
+    if directory is not None and export is not None:
+        write_export(export, read_run(directory))
+    ci.tell(evaluation_suite(evaluation), evaluation_summary(evaluation))
 
 
 def status_of(evaluation: "Evaluation") -> Status:

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from loadjudge.cli.ci import Ci, Github, Junit
+
 
 def rejudge(
     run: Annotated[Path, typer.Argument(help="A run directory, or an evaluation record (JSON).")],
@@ -20,13 +22,15 @@ def rejudge(
         Literal["decide", "reject"] | None,
         typer.Option("--rule", help="decide: undecided is not passed; reject: it is."),
     ] = None,
+    junit: Junit = None,
+    github: Github = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Judges a run or a record anew, offline, and exits with the verdict's status.
 
     Nothing is written.
     """
-    from loadjudge.cli.outcome import show, status_of
+    from loadjudge.cli.outcome import finish
     from loadjudge.gates.rejudge import read_limits, rejudge_record, rejudge_run
     from loadjudge.record.evaluation import read_evaluation
     from loadjudge.record.run import read_run
@@ -36,5 +40,4 @@ def rejudge(
         evaluation = rejudge_run(read_run(run), held, rule)
     else:
         evaluation = rejudge_record(read_evaluation(run), held, rule)
-    show(evaluation, None, as_json=as_json)
-    raise typer.Exit(status_of(evaluation))
+    finish(evaluation, None, Ci(junit, github, as_json), as_json=as_json)

@@ -68,8 +68,12 @@ def noisy(passes: Iterable[PassRecord]) -> list[PassRecord]:
     return [p for p in passes if (gap := median_gap(p)) and p.lag["mean"] > LAG_SHARE * gap]
 
 
-def reasons(passes: Iterable[PassRecord]) -> list[str]:
-    """Why a run is invalid; empty where it can be trusted."""
+def reasons(passes: Iterable[PassRecord], *, failures: bool = True) -> list[str]:
+    """Why a run is invalid; empty where it can be trusted.
+
+    ``failures``: whether turns that failed are a reason. They are none where each counts against
+    the endpoint anyway, as in a search.
+    """
     found: list[str] = []
     turns = failed = 0
     for one in passes:
@@ -86,7 +90,7 @@ def reasons(passes: Iterable[PassRecord]) -> list[str]:
                 f"the client used {one.cpu:.0%} of a core in {name} (limit {_CPU_SHARE:.0%})"
             )
         seen = one.in_flight
-        if seen and seen["samples"] >= _LOOKS:
+        if one.rate is None and seen and seen["samples"] >= _LOOKS:
             # A lane that waits, as its session scripts, has nothing in flight.
             waits = any(play.waited_s for play in one.plays)
             low = 0.0 if waits else LANES_SHARE * one.lanes - 1
@@ -100,7 +104,7 @@ def reasons(passes: Iterable[PassRecord]) -> list[str]:
             failed += sum(t.error is not None for t in play.turns)
             if play.outcome == "cut":
                 found.append(f"session {play.session} was cut in {name}")
-    if turns and failed > FAILED_SHARE * turns:
+    if failures and turns and failed > FAILED_SHARE * turns:
         found.append(
             f"{failed} of {turns} measured turns failed "
             f"({failed / turns:.1%}; limit {FAILED_SHARE:.0%})"

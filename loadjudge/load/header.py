@@ -76,8 +76,7 @@ def header(options: Options, chosen: Mapping[str, Sequence[Session]]) -> dict[st
     return {
         "event": "run",
         "schema": 1,
-        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "loadjudge": __version__,
+        **circumstances(),
         "seed": options.seed,
         "task": options.task.model_dump(mode="json"),
         "split": options.split,
@@ -91,10 +90,16 @@ def header(options: Options, chosen: Mapping[str, Sequence[Session]]) -> dict[st
         "idle_timeout_s": options.idle_timeout_s,
         "budget": {"seconds": options.budget.seconds, "tokens": options.budget.tokens},
         "dataset_format": options.dataset_format,
-        "session_files": [
-            {"path": str(f.resolve()), "sha256": _sha256(f)} for f in options.session_files
-        ],
+        "session_files": hashed(options.session_files),
         "sessions": {w: [s.id for s in sessions] for w, sessions in chosen.items()},
+    }
+
+
+def circumstances() -> dict[str, Any]:
+    """When, by which versions and on which machine a run is made: the same for every kind."""
+    return {
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "loadjudge": __version__,
         "machine": {
             "system": platform.platform(),
             "processor": _processor(),
@@ -108,27 +113,19 @@ def header(options: Options, chosen: Mapping[str, Sequence[Session]]) -> dict[st
     }
 
 
+def hashed(files: Sequence[Path]) -> list[dict[str, str]]:
+    """Session files as a header keeps them. Raises JudgeError where one can't be read."""
+    return [{"path": str(f.resolve()), "sha256": _sha256(f)} for f in files]
+
+
 def options_of(event: Mapping[str, Any], directory: Path) -> Options:
     """The options of a run from its first event. Raises JudgeError where a file has changed."""
-    for file in event["session_files"]:
-        path = Path(file["path"])
-        if not path.is_file() or _sha256(path) != file["sha256"]:
-            raise JudgeError(
-                f"{directory} can't be resumed: the session file {path} has changed or is gone"
-            )
-    engines = {}
-    for arm in ("stock", "candidate"):
-        kept = event["engines"][arm]
-        engines[arm] = find_engine(kept["url"] or kept["directory"])
-        if engines[arm].describe() != kept:
-            raise JudgeError(
-                f"{directory} can't be resumed: the {arm} engine {kept['name']} has changed"
-            )
+    files, engines = same_files(event, directory), same_engines(event, directory)
     return Options(
         task=Task.model_validate(event["task"]),
         stock=engines["stock"],
         candidate=engines["candidate"],
-        session_files=tuple(Path(f["path"]) for f in event["session_files"]),
+        session_files=files,
         dataset_format=event["dataset_format"],
         split=event["split"],
         seed=event["seed"],
@@ -138,6 +135,29 @@ def options_of(event: Mapping[str, Any], directory: Path) -> Options:
         idle_timeout_s=event["idle_timeout_s"],
         budget=Budget(**event["budget"]),
     )
+
+
+def same_files(event: Mapping[str, Any], directory: Path) -> tuple[Path, ...]:
+    """A run's session files. Raises JudgeError where one has changed since."""
+    files = tuple(Path(f["path"]) for f in event["session_files"])
+    for path, kept in zip(files, event["session_files"], strict=True):
+        if not path.is_file() or _sha256(path) != kept["sha256"]:
+            raise JudgeError(
+                f"{directory} can't be resumed: the session file {path} has changed or is gone"
+            )
+    return files
+
+
+def same_engines(event: Mapping[str, Any], directory: Path) -> dict[str, Engine]:
+    """A run's engines by arm. Raises JudgeError where one has changed since."""
+    engines = {}
+    for arm, kept in event["engines"].items():
+        engines[arm] = find_engine(kept["url"] or kept["directory"])
+        if engines[arm].describe() != kept:
+            raise JudgeError(
+                f"{directory} can't be resumed: the {arm} engine {kept['name']} has changed"
+            )
+    return engines
 
 
 def _sha256(path: Path) -> str:

@@ -1,5 +1,7 @@
 """Lanes in a closed loop: each plays one session after the other, never idle, never ahead.
 
+Or, where gaps between arrivals are given, an open loop: sessions come when they come.
+
 Design: statistics, section 1. What is timed happens here, and little else: a reply's record is
 made when it has ended, and nothing waits for it.
 """
@@ -80,6 +82,15 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrivals:
+    """An open loop. The list opens once so many unmeasured sessions have ended: from then on
+    sessions leave as well as come."""
+
+    gaps_s: Iterator[float]  # without end
+    warmups: int  # at least 1
+
+
+@dataclass(frozen=True, slots=True)
 class Played:
     """When the measured window of a pass was, in seconds from the pass's start."""
 
@@ -101,6 +112,7 @@ class Lanes:
         ramp_s: float,
         on_play: Callable[[PlayRecord], None],
         progress: Progress,
+        arrivals: Arrivals | None = None,
     ) -> None:
         self._client = client
         self._requests = requests
@@ -112,6 +124,8 @@ class Lanes:
         self._ramp_s = ramp_s
         self._on_play = on_play
         self._progress = progress
+        self._arrivals = arrivals
+        self._unmeasured_ended = 0
         self.opened = asyncio.Event()  # the ramp is over
         self._start_ns = 0
         self._open_s = 0.0
@@ -124,7 +138,11 @@ class Lanes:
         await self._client.open(self._lanes)
         self._start_ns = monotonic_ns()
         opener = asyncio.create_task(self._open_list())
-        lanes = [asyncio.create_task(self._lane(i)) for i in range(self._lanes)]
+        lanes = (
+            [asyncio.create_task(self._lane(i)) for i in range(self._lanes)]
+            if self._arrivals is None
+            else [asyncio.create_task(self._arrive(self._arrivals))]
+        )
         closed = asyncio.create_task(self._all_closed.wait())
         try:
             await asyncio.wait([closed, *lanes], return_when=asyncio.FIRST_COMPLETED)
@@ -144,9 +162,28 @@ class Lanes:
         return self.opened.is_set() and not self._all_closed.is_set()
 
     async def _open_list(self) -> None:
+        if self._arrivals is not None:
+            return  # opened by the warm-up sessions that end
         await asyncio.sleep(self._ramp_s)
+        self._open()
+
+    def _open(self) -> None:
         self._open_s = self._now_s()
         self.opened.set()
+
+    async def _arrive(self, arrivals: Arrivals) -> None:
+        """Sessions come after their gaps, whether or not those before them have ended."""
+        due_s = 0.0
+        try:
+            async with asyncio.TaskGroup() as playing:
+                for number, gap_s in enumerate(arrivals.gaps_s):
+                    due_s += gap_s
+                    await asyncio.sleep(max(0.0, due_s - self._now_s()))
+                    measured = self.opened.is_set() and self._waiting
+                    plan = self._waiting.popleft() if measured else next(self._fillers)
+                    playing.create_task(self._play(plan, number))
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
 
     async def _lane(self, lane: int) -> None:
         if self._lanes > 1:
@@ -190,11 +227,18 @@ class Lanes:
                     waited_s=waited_s,
                 )
             )
-            if plan.measured:
-                self._progress.measured_done += 1
-                self._unfinished -= 1
-                if not self._unfinished:
-                    self._all_closed.set()
+            self._ended(plan)
+
+    def _ended(self, plan: PlayPlan) -> None:
+        if plan.measured:
+            self._progress.measured_done += 1
+            self._unfinished -= 1
+            if not self._unfinished:
+                self._all_closed.set()
+            return
+        self._unmeasured_ended += 1
+        if self._arrivals and self._unmeasured_ended == self._arrivals.warmups:
+            self._open()
 
     async def _turn(self, plan: PlayPlan, index: int, turn: Turn, history: History) -> TurnRecord:
         scheduled_ns = monotonic_ns()

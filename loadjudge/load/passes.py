@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from loadjudge.client.lag import LagProbe
-from loadjudge.errors import JudgeError
+from loadjudge.errors import JudgeError, Status
 from loadjudge.load.arm import Arm
 from loadjudge.load.counting import Counter
-from loadjudge.load.lanes import Lanes, Progress, Requests
-from loadjudge.load.plan import PassPlan, fillers, plays, ramp_fillers
+from loadjudge.load.lanes import Arrivals, Lanes, Progress, Requests
+from loadjudge.load.plan import PassPlan, fillers, plays, poisson_gaps, ramp_fillers
 from loadjudge.load.task import Task
 from loadjudge.random import derive
 from loadjudge.record.codec import play_event
@@ -39,6 +39,8 @@ class PassLoad:
     lanes: int
     seed: int
     extra: dict[str, Any]
+    rate: float | None = None  # sessions a second in an open loop; ``lanes`` is 0 then
+    warmups: int = 1  # sessions that end before an open loop's list opens
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ async def play_pass(
             "number": plan.number,
             "slot": plan.slot,
             "lanes": load.lanes,
+            "rate": load.rate,
             "salt": salt,
             "cache_reset": reset,
         }
@@ -107,6 +110,7 @@ async def play_pass(
             _ramp_s(task, plan.workload, load.lanes),
             on_play,
             progress,
+            _arrivals(plan, load),
         )
         looks: list[Load] = []
         probe.start()
@@ -153,11 +157,31 @@ async def play_pass(
 
 
 async def probe(arm: Arm, load: PassLoad, *, turns: int | None = None) -> list[PlayRecord]:
-    """A short unmeasured play of a workload's first sessions, or their first ``turns``."""
+    """A short unmeasured play of a workload's first sessions, or their first ``turns``.
+
+    Nothing of it is logged.
+    """
+    sessions = [replace(s, turns=s.turns[:turns]) for s in load.sessions[:_PROBE_SESSIONS]]
+    return await _rehearse(arm, load, sessions, min(_PROBE_LANES, len(sessions)))
+
+
+async def warm_up(arm: Arm, load: PassLoad, sessions: list[Session]) -> None:
+    """Plays sessions at once, unmeasured and not logged. Raises JudgeError where all fail."""
+    played = await _rehearse(arm, load, sessions, len(sessions))
+    failures = [t.error for p in played for t in p.turns if t.error is not None]
+    if len(failures) == len(played):
+        raise JudgeError(
+            f"the endpoint {arm.url} failed all of {len(played)} warm-up sessions, the last with "
+            f"{failures[-1][1]}",
+            Status.RUN,
+        )
+
+
+async def _rehearse(
+    arm: Arm, load: PassLoad, sessions: list[Session], lanes: int
+) -> list[PlayRecord]:
     played: list[PlayRecord] = []
     plan = PassPlan("probe", arm.name, 0, 0)
-    sessions = [replace(s, turns=s.turns[:turns]) for s in load.sessions[:_PROBE_SESSIONS]]
-    lanes = min(_PROBE_LANES, len(sessions))
     async with arm.load_client() as client:
         await Lanes(
             client,
@@ -188,6 +212,14 @@ def _requests(arm: Arm, plan: PassPlan, load: PassLoad, salt: str | None) -> Req
         number=plan.number,
         neutral=FAMILIES[arm.abilities.family].neutral,
     )
+
+
+def _arrivals(plan: PassPlan, load: PassLoad) -> Arrivals | None:
+    """When sessions come in an open loop: new for each pass and the same on both arms."""
+    if load.rate is None:
+        return None
+    seed = derive(load.seed, "arrivals of", plan.workload, plan.number)
+    return Arrivals(poisson_gaps(load.rate, seed), load.warmups)
 
 
 def unmeasured(load: PassLoad) -> list[Session]:

@@ -113,6 +113,14 @@ def ramp_fillers(sessions: Sequence[Session], lanes: int, seed: int) -> list[Pla
     ]
 
 
+def poisson_gaps(rate: float, seed: int) -> Iterator[float]:
+    """Seconds from each session's arrival to the next, ``rate`` a second in the mean: a Poisson
+    process, as of users who know nothing of each other."""
+    rng = generator(seed, "arrivals")
+    while True:
+        yield float(rng.exponential(1 / rate))
+
+
 def _rounds(sessions: Sequence[Session], seed: int, what: str) -> Iterator[Session]:
     for round in itertools.count():
         for i in generator(seed, what, round).permutation(len(sessions)):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
@@ -47,7 +48,7 @@ class Engines:
             return ()
         if self._residency == "exclusive":
             await self.stop()
-        started = (name,) if self._residency == "exclusive" else ARMS
+        started = (name,) if self._residency == "exclusive" else tuple(self._arms)
         await together(self._start(arm) for arm in started)
         return started
 
@@ -108,3 +109,10 @@ class Engines:
         """Whether every engine of this run's own that is up says that it is ready."""
         own = [arm for arm in self._arms.values() if arm.up and arm.process is not None]
         return all([await arm.http.health(arm.engine.ready_path) for arm in own])
+
+
+def cancel_on_sigterm() -> None:
+    """SIGTERM ends a run as Ctrl-C does: engines are stopped, and it can be resumed."""
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

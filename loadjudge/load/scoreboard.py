@@ -94,7 +94,7 @@ class Scoreboard:
         failures = f", {progress.failures} failed turns" if progress.failures else ""
         self._watcher.line(
             f"[{self._view.passes}/{len(self._plan)}] {plan.workload} {plan.arm}: "
-            f"{self._view.lanes} lane{'s' if self._view.lanes > 1 else ''}, "
+            f"{_lanes(self._view.lanes)}"
             f"{finished.tokens:,} tokens, {rate:,.1f} tokens/s a lane{ttft}{failures}{so_far}"
         )
 
@@ -124,6 +124,11 @@ class Scoreboard:
 
     def _arm(self, name: str) -> ArmView:
         return self._view.stock if name == "stock" else self._view.candidate
+
+
+def _lanes(lanes: int) -> str:
+    """Nothing in an open loop, which has none."""
+    return f"{lanes} lane{'s' if lanes > 1 else ''}, " if lanes else ""
 
 
 def _fill(arm: ArmView, progress: Progress, seconds: float) -> None:

@@ -185,4 +185,5 @@ def _pass(
         counters=end["counters"],
         salt=start["salt"],
         cache_reset=start["cache_reset"],
+        rate=start.get("rate"),
     )

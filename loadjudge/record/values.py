@@ -107,6 +107,7 @@ class PassRecord:
     counters: dict[str, float] | None  # engine counters' increase over the pass; None: no such
     salt: str | None
     cache_reset: bool
+    rate: float | None = None  # open loop: sessions a second that came; there are no lanes then
 
     @property
     def measured(self) -> tuple[PlayRecord, ...]:

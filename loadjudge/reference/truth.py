@@ -32,12 +32,15 @@ SeedOf = Callable[[int, int], int]  # (place of the measured session, turn) to s
 @dataclass(frozen=True, slots=True)
 class TurnTruth:
     """One measured turn. ``computed`` and ``cached`` prompt tokens; the reply's tokens, and the
-    verify steps that they took after the first token."""
+    verify steps that they took after the first token; ``ttft_s`` from sending to the first token,
+    ``e2e_s`` to the last."""
 
     computed: int
     cached: int
     reply: int
     steps: int
+    ttft_s: float
+    e2e_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +186,7 @@ class _Lane:
         self.messages: list[Mapping[str, Any]] = []
         self.calls: list[tuple[str, str]] = []  # of the last reply
         self.sent = 0.0  # virtual time at which the turn went out
+        self.first = 0.0  # and at which its first token came
         self.prompt_tokens = 0
         self.reply: ReplyParser
         self.outputs: list[Output] = []
@@ -283,6 +287,8 @@ class _Pass:
         number = self._talking[output.id]
         lane = self._lanes[number]
         lane.reply.feed(output.tokens, last=output.finish is not None)
+        if not lane.outputs:
+            lane.first = now
         lane.outputs.append(output)
         if output.finish is None:
             return
@@ -314,6 +320,8 @@ class _Pass:
                 cached=cached,
                 reply=sum(len(o.tokens) for o in lane.outputs),
                 steps=len(lane.outputs) - 1,
+                ttft_s=lane.first - lane.sent,
+                e2e_s=now - lane.sent,
             )
         )
 

@@ -48,7 +48,7 @@ def render_html(evaluation: Evaluation, run: RunRecord | None) -> str:
     rows = rows_of(evaluation)
     checks = checks_of(evaluation)
     return (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             arms=ARMS,
@@ -80,7 +80,8 @@ def render_html(evaluation: Evaluation, run: RunRecord | None) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """The templates' environment, with the formats as filters."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,

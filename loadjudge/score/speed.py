@@ -79,13 +79,20 @@ def pair(candidate: Sequence[PassRecord], stock: Sequence[PassRecord]) -> Pair:
         couples.append([(c[name], s[name]) for name in c if name in s])
     sessions = sorted({c.session for couple in couples for c, _ in couple})
     return Pair(
-        _plays([[c for c, _ in couple] for couple in couples], sessions),
-        _plays([[s for _, s in couple] for couple in couples], sessions),
+        plays_of([[c for c, _ in couple] for couple in couples], sessions),
+        plays_of([[s for _, s in couple] for couple in couples], sessions),
     )
 
 
-def _plays(passes: Sequence[Sequence[PlayRecord]], sessions: Sequence[str]) -> Plays:
-    """The plays of passes as arrays; plays of one session in a pass add up."""
+def plays_of(
+    passes: Sequence[Sequence[PlayRecord]], sessions: Sequence[str] | None = None
+) -> Plays:
+    """The plays of passes as arrays; plays of one session in a pass add up.
+
+    ``sessions``: the columns; by default all that were played.
+    """
+    if sessions is None:
+        sessions = sorted({play.session for plays in passes for play in plays})
     column = {s: i for i, s in enumerate(sessions)}
     tokens = np.zeros((len(passes), len(sessions)))
     seconds = np.zeros_like(tokens)

@@ -73,7 +73,7 @@ class Server:
         self.most = max(self.most, self.in_flight)
         mine = asyncio.Event()
         self._turn.append(mine)
-        if self.in_flight == self.lanes:
+        if self.in_flight >= self.lanes:
             self._turn[0].set()
         try:
             writer.write(HEAD)

@@ -38,9 +38,9 @@ def test_the_speedup_is_the_median_of_passes_and_the_pooled_ratio_their_sums(mak
     figures = speed({"solo": both}, 1)
     assert figures.ratios["solo"].passes == pytest.approx([2, 3, 1])
     assert figures.ratios["solo"].ratio == pytest.approx(2)
-    # 1,800 tokens on each arm: in 6 · (1/2 + 1/3 + 1) s, and in 18 s.
-    assert figures.pooled["solo"].ratio == pytest.approx(18 / (6 * (1 / 2 + 1 / 3 + 1)))
-    assert figures.pooled["solo"].sessions == 6
+    # 2,400 tokens on each arm: in 8 · (1/2 + 1/3 + 1) s, and in 24 s.
+    assert figures.pooled["solo"].ratio == pytest.approx(24 / (8 * (1 / 2 + 1 / 3 + 1)))
+    assert figures.pooled["solo"].sessions == 8
 
 
 def test_specscore_is_the_geometric_mean_of_the_workloads(make: Any) -> None:
