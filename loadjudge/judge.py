@@ -26,7 +26,9 @@ from loadjudge.record.values import PlayRecord
 from loadjudge.sessions.model import Session
 from loadjudge.sessions.shipped import load_texts
 
-_ENGINE_NOTICED_S = 3.0  # lanes may fail before the engine's end is seen
+# Lanes fail before the engine's end is seen; one that says that it isn't well takes its time.
+_ENGINE_NOTICED_S = 3.0
+_SICK_ENGINE_S = 30.0
 
 
 class Judge:
@@ -132,8 +134,10 @@ class Judge:
         first = asyncio.FIRST_COMPLETED
         try:
             await asyncio.wait([story, *deaths], return_when=first)
-            if story.done() and not story.cancelled() and story.exception() and deaths:
-                await asyncio.wait(deaths, timeout=_ENGINE_NOTICED_S, return_when=first)
+            failed = story.done() and not story.cancelled() and story.exception() is not None
+            if failed and deaths:
+                patience_s = _ENGINE_NOTICED_S if await self._healthy() else _SICK_ENGINE_S
+                await asyncio.wait(deaths, timeout=patience_s, return_when=first)
             for death in deaths:
                 if death.done():
                     death.result()
@@ -142,6 +146,11 @@ class Judge:
             for task in (story, *deaths):
                 task.cancel()
             await asyncio.gather(story, *deaths, return_exceptions=True)
+
+    async def _healthy(self) -> bool:
+        """Whether each engine of the judge's own says that it is ready."""
+        own = [arm for arm in (self._stock, self._candidate) if arm.process is not None]
+        return all([await arm.http.health(arm.engine.ready_path) for arm in own])
 
     async def _story(self) -> None:
         if not self._done:

@@ -6,7 +6,18 @@ import sys
 import typer
 
 from loadjudge import __version__
-from loadjudge.cli import compare, demo, doctor, gates, judge, rejudge, report, serve, sessions
+from loadjudge.cli import (
+    compare,
+    demo,
+    doctor,
+    gates,
+    judge,
+    rejudge,
+    report,
+    serve,
+    servers,
+    sessions,
+)
 from loadjudge.errors import JudgeError, Status
 
 app = typer.Typer(
@@ -27,6 +38,7 @@ app.command("report")(report.report)
 app.command("rejudge")(rejudge.rejudge)
 app.command("compare")(compare.compare)
 app.command("serve")(serve.serve)
+app.add_typer(servers.app, name="servers")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(gates.app, name="gates")
 app.command("doctor")(doctor.doctor)

@@ -97,10 +97,11 @@ def judge(
                 f"task {its.name} has no stock engine of its own: give --stock DIR_OR_URL",
                 Status.USAGE,
             )
+        stock_engine = find_engine(stock)
         options = Options(
             task=its,
-            stock=find_engine(stock),
-            candidate=find_engine(candidate),
+            stock=stock_engine,
+            candidate=find_engine(candidate, stock_engine.kit),
             session_files=tuple(dataset) if dataset else session_files(its, split),
             dataset_format=dataset_format if dataset else its.dataset_format,
             split=split if not dataset else "given files",
@@ -134,11 +135,13 @@ def play(options: "Options", directory: Path, headers: dict[str, str], *, resume
     import sys
 
     from loadjudge.cli.outcome import write_outcome
+    from loadjudge.cli.servers import make_missing
     from loadjudge.client.loop import run
     from loadjudge.judge import Judge
     from loadjudge.load.arm import Access
     from loadjudge.load.live import LiveTable, PlainLines
 
+    make_missing([options.stock, options.candidate])
     access = Access.from_environment(headers, options.insecure, options.idle_timeout_s)
     watcher = (
         LiveTable() if sys.stderr.isatty() else PlainLines(lambda text: typer.echo(text, err=True))

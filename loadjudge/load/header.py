@@ -116,10 +116,11 @@ def options_of(event: Mapping[str, Any], directory: Path) -> Options:
             raise JudgeError(
                 f"{directory} can't be resumed: the session file {path} has changed or is gone"
             )
-    engines = {}
+    engines: dict[str, Engine] = {}
     for arm in ("stock", "candidate"):
         kept = event["engines"][arm]
-        engines[arm] = find_engine(kept["url"] or kept["directory"])
+        kit = engines["stock"].kit if engines else None
+        engines[arm] = find_engine(kept["url"] or kept["directory"], kit)
         if engines[arm].describe() != kept:
             raise JudgeError(
                 f"{directory} can't be resumed: the {arm} engine {kept['name']} has changed"
