@@ -17,6 +17,7 @@ from loadjudge.errors import JudgeError
 from loadjudge.load.task import find_task
 from loadjudge.paths import data_root
 from loadjudge.servers.engine import find_engine
+from loadjudge.servers.memory import device_use
 
 _LAG_FINE_S = 0.0005
 _SAMPLE_S = 1.0
@@ -93,8 +94,12 @@ def _cores() -> Finding:
 
 
 def _gpu() -> Finding:
+    if device_use() is not None:
+        return Finding("ok", "gpu", "there, and its memory can be read by process")
     if shutil.which("nvidia-smi"):
-        return Finding("ok", "gpu", "nvidia-smi is there")
+        return Finding(
+            "note", "gpu", "nvidia-smi is there; pip install loadjudge[gpu] to judge device memory"
+        )
     return Finding("note", "gpu", "none seen: engines that need one can't run here")
 
 

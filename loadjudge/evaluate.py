@@ -9,6 +9,7 @@ from loadjudge.gates.sequential import look_of
 from loadjudge.load.guard import lag_share, median_tpot, noisy, reasons
 from loadjudge.record.evaluation import (
     SCHEMA_VERSION,
+    AcceptanceSource,
     ArmFigures,
     Control,
     Evaluation,
@@ -52,7 +53,7 @@ def evaluate(run: RunRecord) -> Evaluation:
     return Evaluation(
         ratios=figures.ratios if figures else {},
         specscore=specscore,
-        acceptance={w: _acceptance(run.of(w, "candidate")) for w in run.workloads},
+        acceptance={w: _acceptance(run.of(w, "candidate"))[0] for w in run.workloads},
         limits=limits,
         reason=reason,
         score=score,
@@ -93,13 +94,35 @@ def verdict_of(
     return "passed", None
 
 
-def _acceptance(passes: Sequence[PassRecord]) -> float | None:
-    """Tokens per verify step, 1 + Δaccepted/Δdrafts; None where the engine has no counter."""
+def _acceptance(passes: Sequence[PassRecord]) -> tuple[float | None, AcceptanceSource | None]:
+    """Tokens per verify step, 1 + Δaccepted/Δdrafts, and where it is from.
+
+    Where an engine counts no steps its own gauge must do, averaged over the looks of the windows:
+    over time, not over tokens, and of the candidate's own making. None where it has neither.
+    """
     counted = [
         p.counters for p in passes if p.counters and p.counters.keys() >= {"drafts", "accepted"}
     ]
     drafts = sum(c["drafts"] for c in counted)
-    return 1 + sum(c["accepted"] for c in counted) / drafts if drafts else None
+    if drafts:
+        return 1 + sum(c["accepted"] for c in counted) / drafts, "counters"
+    gauges = [
+        (p.in_flight["accept_length_mean"], p.in_flight["samples"])
+        for p in passes
+        if p.in_flight and "accept_length_mean" in p.in_flight
+    ]
+    samples = sum(n for _, n in gauges)
+    return (sum(v * n for v, n in gauges) / samples, "gauge") if samples else (None, None)
+
+
+def _accepted_at(passes: Sequence[PassRecord]) -> list[float] | None:
+    """Share of the verify steps that accepted a token at each draft position."""
+    told = [p.counters for p in passes if p.counters and p.counters.get("drafts")]
+    shares: list[float] = []
+    while told and all(f"accepted_at_{len(shares)}" in c for c in told):
+        accepted = sum(c[f"accepted_at_{len(shares)}"] for c in told)
+        shares.append(accepted / sum(c["drafts"] for c in told))
+    return shares or None
 
 
 def _workload(run: RunRecord, workload: str) -> WorkloadFigures:
@@ -127,6 +150,7 @@ def _arm(passes: Sequence[PassRecord]) -> ArmFigures:
     good = [t for t in turns if t.error is None]
     output = sum(t.tokens or 0 for t in good)
     lane_s = sum(p.lane_s for p in plays if p.outcome == "done")
+    acceptance, source = _acceptance(passes)
     return ArmFigures(
         passes=len(passes),
         sessions=len(plays),
@@ -147,7 +171,9 @@ def _arm(passes: Sequence[PassRecord]) -> ArmFigures:
             sum(p.tokens for p in plays if p.outcome == "done") / lane_s if lane_s else 0.0
         ),
         tokens_per_s=_throughput(passes),
-        acceptance=_acceptance(passes),
+        acceptance=acceptance,
+        acceptance_source=source,
+        accepted_at=_accepted_at(passes),
         kv_usage_max=_most(p.in_flight.get("kv_usage_max") for p in passes if p.in_flight),
         preemptions=_sum(p.counters.get("preemptions") for p in passes if p.counters),
         latencies=latencies(turns),
@@ -195,6 +221,11 @@ def _notes(run: RunRecord) -> list[str]:
             notes.append(f"{uncounted} of {arm}'s {len(turns)} replies could not be counted")
         if passes and not any(p.cache_reset or p.salt for p in passes):
             notes.append(f"{arm}'s prefix cache could be neither emptied nor salted between passes")
+        if _acceptance(passes)[1] == "gauge":
+            notes.append(
+                f"{arm}'s tokens per verify step are the mean of its own gauge over time: it "
+                f"counts no verify steps, so they are not weighed by tokens"
+            )
     late = noisy(run.passes)
     if late:
         worst = max(late, key=lambda p: p.lag["mean"])

@@ -136,6 +136,31 @@ def test_acceptance_is_one_and_the_accepted_drafts_of_all_passes(make: Any) -> N
     assert record.acceptance == {"solo": 1 + 400 / 400}
 
 
+def test_an_engine_that_counts_no_steps_is_told_by_its_gauge_and_the_record_says_so(
+    make: Any,
+) -> None:
+    looks = {"mean": 1.0, "max": 1.0, "samples": 10.0}
+    played = [
+        make.one_pass("candidate", 0, [make.play("a")], in_flight={**looks, **gauge}, counters={})
+        for gauge in ({"accept_length_mean": 2.0}, {"accept_length_mean": 3.0}, {})
+    ]
+    record = evaluate(make.run([*make.passes("stock", [100] * 3), *played]))
+    assert record.acceptance == {"solo": 2.5}
+    arms = (record.workloads or {})["solo"].arms
+    assert (arms["candidate"].acceptance_source, arms["stock"].acceptance_source) == ("gauge", None)
+    assert sum("mean of its own gauge over time" in note for note in record.notes or ()) == 1
+
+
+def test_accepted_positions_are_shares_of_the_verify_steps(make: Any) -> None:
+    counters = {"drafts": 10.0, "accepted": 9.0, "accepted_at_0": 6.0, "accepted_at_1": 3.0}
+    played = [make.one_pass("candidate", i, [make.play("a")], counters=counters) for i in range(2)]
+    record = evaluate(make.run([*make.passes("stock", [100] * 2), *played]))
+    arms = (record.workloads or {})["solo"].arms
+    assert arms["candidate"].accepted_at == [0.6, 0.3]
+    assert arms["candidate"].acceptance_source == "counters"
+    assert arms["stock"].accepted_at is None
+
+
 @pytest.mark.parametrize("counters", [{"drafts": 5.0}, {"drafts": 0, "accepted": 0}, {}, None])
 def test_acceptance_is_unknown_where_a_counter_lacks(make: Any, counters: Any) -> None:
     """An engine that counts drafts and not what was accepted made a KeyError."""

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 import httpx
 import orjson
 
+from loadjudge.client.dialect import VLLM, Dialect
 from loadjudge.client.endpoint import Endpoint, parse_endpoint, request_headers, ssl_context
 from loadjudge.errors import JudgeError, Status
 from loadjudge.wire.errortext import error_sentence
@@ -24,6 +25,7 @@ class Model:
 
     id: str
     max_model_len: int | None  # tokens; vLLM and SGLang say it
+    owner: str | None = None  # owned_by: the engine's name, with most
 
 
 class PlainClient:
@@ -43,6 +45,7 @@ class PlainClient:
         ssl: ssl.SSLContext | None = None,
     ) -> None:
         self.endpoint = parse_endpoint(endpoint) if isinstance(endpoint, str) else endpoint
+        self.dialect: Dialect = VLLM  # set once the engine's family is known
         verify = (ssl or ssl_context(insecure)) if self.endpoint.tls else False
         self._http = httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(
@@ -85,9 +88,9 @@ class PlainClient:
             )
         raise JudgeError(f"the endpoint {url} has no model {name!r}: it has {names}", Status.USAGE)
 
-    async def metrics_text(self) -> str | None:
-        """The Prometheus text of /metrics, ``None`` where there is none."""
-        answer = await self._ask("GET", f"{self.endpoint.root}/metrics")
+    async def metrics_text(self, path: str = "/metrics") -> str | None:
+        """The Prometheus text, ``None`` where there is none."""
+        answer = await self._ask("GET", f"{self.endpoint.root}{path}")
         return None if answer.status_code in _ABSENT else self._good(answer).text
 
     async def health(self, path: str = "/health") -> bool:
@@ -115,37 +118,65 @@ class PlainClient:
         tools: Sequence[Mapping[str, Any]] = (),
         add_special_tokens: bool = True,
     ) -> tuple[int, ...] | None:
-        """Token ids of a text or, through the chat template, of messages (vLLM's /tokenize).
+        """Token ids of a text or, through the chat template, of messages.
 
-        ``None`` where the endpoint has no such call.
+        ``None`` where the endpoint has no such call, or doesn't know messages in it.
         """
-        body: dict[str, Any] = {"model": model}
+        words = self.dialect
+        if words.tokenize is None:
+            return None
+        if messages is not None and not words.messages:
+            text = await self._rendered(messages, tools)
+            if text is None:
+                return None
+            messages = None
+        body: dict[str, Any] = {"model": model, **words.more}
         if messages is None:
-            body |= {"prompt": text or "", "add_special_tokens": add_special_tokens}
+            body |= {words.text: text or "", words.specials: add_special_tokens}
         else:
             body |= {"messages": messages, "add_generation_prompt": True}
             if tools:
                 body["tools"] = tools
-        answer = await self._ask("POST", f"{self.endpoint.root}/tokenize", body)
+        answer = await self._ask("POST", f"{self.endpoint.root}{words.tokenize}", body)
         if answer.status_code in _ABSENT and not _model_unknown(answer):
             return None
-        return self._read(await self._of_model(answer, model), lambda said: tuple(said["tokens"]))
+        answer = await self._of_model(answer, model)
+        return self._read(answer, lambda said: tuple(said[words.ids]))
+
+    async def _rendered(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+    ) -> str | None:
+        """Messages through the engine's own chat template, where it has a call for that."""
+        if self.dialect.template is None:
+            return None
+        body = {"messages": messages, **({"tools": tools} if tools else {})}
+        answer = await self._ask("POST", f"{self.endpoint.root}{self.dialect.template}", body)
+        if answer.status_code in _ABSENT:
+            return None
+        return self._read(self._good(answer), lambda said: str(said["prompt"]))
 
     async def detokenize(self, model: str, ids: Sequence[int]) -> str | None:
-        """The text of token ids (vLLM's /detokenize), ``None`` where there is no such call."""
+        """The text of token ids, ``None`` where there is no such call."""
+        words = self.dialect
+        if words.detokenize is None:
+            return None
         body = {"model": model, "tokens": list(ids)}
-        answer = await self._ask("POST", f"{self.endpoint.root}/detokenize", body)
+        answer = await self._ask("POST", f"{self.endpoint.root}{words.detokenize}", body)
         if answer.status_code in _ABSENT and not _model_unknown(answer):
             return None
-        return self._read(await self._of_model(answer, model), lambda said: str(said["prompt"]))
+        answer = await self._of_model(answer, model)
+        return self._read(answer, lambda said: str(said[words.decoded]))
 
-    async def reset_prefix_cache(self) -> bool:
-        """Whether the prefix cache is now empty; False where the endpoint has no such call."""
-        answer = await self._ask("POST", f"{self.endpoint.root}/reset_prefix_cache")
+    async def reset_prefix_cache(
+        self, path: str = "/reset_prefix_cache", method: Literal["GET", "POST"] = "POST"
+    ) -> bool:
+        """Whether the prefix cache is now empty; False where the endpoint has no such call, or
+        says that it did not do it."""
+        answer = await self._ask(method, f"{self.endpoint.root}{path}")
         if answer.status_code in _ABSENT:
             return False
-        self._good(answer)
-        return True
+        said = self._good(answer).content
+        return b'"success":false' not in said.replace(b" ", b"")
 
     async def completions(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """One plain completion, not streamed (for ``prompt_logprobs``)."""
@@ -215,7 +246,9 @@ class PlainClient:
 
 def _models(answer: dict[str, Any]) -> tuple[Model, ...]:
     entries = answer.get("data") or []
-    return tuple(Model(entry["id"], entry.get("max_model_len")) for entry in entries)
+    return tuple(
+        Model(entry["id"], entry.get("max_model_len"), entry.get("owned_by")) for entry in entries
+    )
 
 
 def _model_unknown(answer: httpx.Response) -> bool:

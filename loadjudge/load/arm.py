@@ -10,7 +10,8 @@ from loadjudge.client.http import PlainClient
 from loadjudge.record.values import Arm as ArmName
 from loadjudge.servers.endpoint import Abilities, ask_abilities
 from loadjudge.servers.engine import Engine
-from loadjudge.servers.process import EngineProcess, peak_rss_mib
+from loadjudge.servers.memory import peak_rss_mib
+from loadjudge.servers.process import EngineProcess
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from loadjudge.load.history import History
 from loadjudge.load.task import Task
 from loadjudge.load.together import together
 from loadjudge.record.log import Event
+from loadjudge.servers.families import FAMILIES
 from loadjudge.sessions.model import Session
 from loadjudge.sessions.shipped import Text
 from loadjudge.wire.request import Sampling, chat_body
@@ -109,6 +110,7 @@ async def _greedy(
         sampling=Sampling(temperature=0),
         max_tokens=task.greedy.max_tokens,
         want_ids=arm.abilities.token_ids,
+        neutral=FAMILIES[arm.abilities.family].neutral,
     )
     async with gate:
         try:

@@ -6,7 +6,7 @@ made when it has ended, and nothing waits for it.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import monotonic_ns
 from typing import Any, Literal
@@ -42,6 +42,7 @@ class Requests:
     seed: int
     workload: str
     number: int
+    neutral: Mapping[str, float] = field(default_factory=dict)  # of the engine's family
 
     def body(self, plan: PlayPlan, turn: int, messages: list[dict[str, Any]]) -> bytes:
         salt = self.salt if plan.measured or self.salt is None else f"{self.salt}-filler"
@@ -54,6 +55,7 @@ class Requests:
             seed=request_seed(self.seed, self.workload, self.number, plan.play, turn),
             want_ids=self.want_ids,
             cache_salt=salt,
+            neutral=self.neutral,
             extra=self.extra,
         )
 

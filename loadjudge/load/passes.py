@@ -17,8 +17,9 @@ from loadjudge.random import derive
 from loadjudge.record.codec import play_event
 from loadjudge.record.log import Event
 from loadjudge.record.values import PlayRecord
-from loadjudge.servers.endpoint import Load, load_of
-from loadjudge.servers.families import FAMILIES, Counters, counters, increase
+from loadjudge.servers.counters import Counters, Load, counters, increase, load_of
+from loadjudge.servers.endpoint import reset_prefix_cache
+from loadjudge.servers.families import FAMILIES
 from loadjudge.sessions.model import Session
 
 LOOK_EVERY_S = 0.5
@@ -67,7 +68,7 @@ async def play_pass(
     """Plays one pass and logs it."""
     task = load.task
     family = FAMILIES[arm.abilities.family]
-    reset = arm.abilities.prefix_reset and await arm.http.reset_prefix_cache()
+    reset = arm.abilities.prefix_reset and await reset_prefix_cache(arm.http, arm.abilities.family)
     salt = salt_of(load.seed, plan) if family.salts else None
     append(
         {
@@ -177,6 +178,7 @@ def _requests(arm: Arm, plan: PassPlan, load: PassLoad, salt: str | None) -> Req
         seed=load.seed,
         workload=plan.workload,
         number=plan.number,
+        neutral=FAMILIES[arm.abilities.family].neutral,
     )
 
 
@@ -196,11 +198,12 @@ def _ramp_s(task: Task, workload: str, lanes: int) -> float:
 
 async def _counters(arm: Arm) -> Counters | None:
     """A scrape; None where the endpoint gives none, or refuses it as a gateway may."""
+    family = FAMILIES[arm.abilities.family]
     try:
-        text = await arm.http.metrics_text()
+        text = await arm.http.metrics_text(family.metrics_path)
     except JudgeError:
         return None
-    return None if text is None else counters(FAMILIES[arm.abilities.family], text)
+    return None if text is None else counters(family, text)
 
 
 async def _look(arm: Arm, lanes: Lanes, looks: list[Load]) -> None:
@@ -210,7 +213,7 @@ async def _look(arm: Arm, lanes: Lanes, looks: list[Load]) -> None:
         return
     for _ in itertools.count():
         await asyncio.sleep(LOOK_EVERY_S)
-        text = await arm.http.metrics_text() if lanes.measuring else None
+        text = await arm.http.metrics_text(family.metrics_path) if lanes.measuring else None
         if text is not None and lanes.measuring:
             looks.append(load_of(family, text))
 
@@ -220,10 +223,12 @@ def _summary(looks: list[Load]) -> dict[str, float] | None:
     if not seen:
         return None
     summary = {"mean": sum(seen) / len(seen), "max": max(seen), "samples": float(len(seen))}
-    usage = [x.kv_usage for x in looks if x.kv_usage is not None]
-    waiting = [x.waiting for x in looks if x.waiting is not None]
-    if usage:
-        summary["kv_usage_max"] = max(usage)
-    if waiting:
-        summary["waiting_max"] = max(waiting)
+    for name, values in {
+        "kv_usage": [x.kv_usage for x in looks if x.kv_usage is not None],
+        "waiting": [x.waiting for x in looks if x.waiting is not None],
+        "accept_length": [x.accept_length for x in looks if x.accept_length is not None],
+    }.items():
+        if values:
+            summary[f"{name}_mean"] = sum(values) / len(values)
+            summary[f"{name}_max"] = max(values)
     return summary

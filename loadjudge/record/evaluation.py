@@ -16,6 +16,7 @@ SCHEMA_VERSION = 1
 SCHEMA_FILE = Path(__file__).with_name("evaluation.schema.json")
 
 GateVerdict = Literal["pass", "fail", "inconclusive", "n/a"]
+AcceptanceSource = Literal["counters", "gauge"]
 RunVerdict = Literal["passed", "failed", "inconclusive", "invalid"]
 
 
@@ -239,7 +240,9 @@ class ArmFigures(Model):
     lane_seconds: float
     tokens_per_s_per_lane: float
     tokens_per_s: float  # over the measured windows, all lanes, fillers included
-    acceptance: float | None = None
+    acceptance: float | None = None  # tokens per verify step
+    acceptance_source: AcceptanceSource | None = None
+    accepted_at: list[float] | None = None  # share of verify steps that accept at each position
     kv_usage_max: float | None = None
     preemptions: float | None = None
     latencies: dict[str, Latency]  # ttft, ttfot, itl, tpot, e2el, queue

@@ -100,6 +100,7 @@ def accounts(row: Row, evaluation: Evaluation) -> tuple[Account, ...]:
         counts("calls whose arguments were repaired", "repaired_calls"),
         counts("requests sent again", "resends"),
         decimals("lane time, s", "lane_seconds"),
+        Account("verify steps that accept at each position", tuple(map(_accepted_at, arms))),
         Account(
             "mean in flight, as the server saw it",
             tuple((formats.decimal(seen.get(arm)), "") for arm in ARMS),
@@ -132,6 +133,12 @@ def _cached(arm: ArmFigures | None) -> Cell:
         return formats.UNKNOWN, ""
     of = formats.share(arm.cached_tokens / arm.prompt_tokens) if arm.prompt_tokens else ""
     return formats.count(arm.cached_tokens), of
+
+
+def _accepted_at(arm: ArmFigures | None) -> Cell:
+    if arm is None or arm.accepted_at is None:
+        return formats.UNKNOWN, ""
+    return ", ".join(formats.share(share) for share in arm.accepted_at), ""
 
 
 def _sources(arm: ArmFigures | None) -> Cell:

@@ -5,7 +5,8 @@ from typing import Any
 
 from loadjudge.client.http import PlainClient
 from loadjudge.errors import JudgeError
-from loadjudge.servers.families import FAMILIES, Family, label_sum, recognise, value
+from loadjudge.servers.counters import kv_tokens
+from loadjudge.servers.families import FAMILIES, recognise
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,11 @@ class Abilities:
 async def ask_abilities(http: PlainClient, model: str | None, family: str | None) -> Abilities:
     """Asks an endpoint what it can do. Raises JudgeError where it can't even list its models."""
     served = await http.model(model)
-    metrics = await _metrics(http)
-    known = family or recognise(metrics)
+    version = await _version(http)
+    known = family or await _recognised(http, served.owner, version)
+    traits = FAMILIES[known]
+    http.dialect = traits.dialect
+    metrics = await _metrics(http, traits.metrics_path)
     ids = await _tokenize(http, served.id)
     text = await _detokenize(http, served.id, ids or (1,))
     probe: dict[str, Any] = {"model": served.id, "prompt": list(ids) if ids else "a b"}
@@ -43,16 +47,31 @@ async def ask_abilities(http: PlainClient, model: str | None, family: str | None
     return Abilities(
         model=served.id,
         max_model_len=served.max_model_len,
-        version=await _version(http),
+        version=version,
         family=known,
         token_ids=token_ids,
         tokenize=ids is not None,
         detokenize=text is not None,
         prompt_logprobs=logprobs,
-        prefix_reset=await _resets(http),
-        salts=FAMILIES[known].salts,
-        kv_tokens=label_sum(metrics, FAMILIES[known].kv_tokens) if metrics else None,
+        prefix_reset=await _resets(http, known),
+        salts=traits.salts,
+        kv_tokens=kv_tokens(traits, metrics) if metrics else None,
     )
+
+
+async def reset_prefix_cache(http: PlainClient, family: str) -> bool:
+    """Empties the prefix cache by the family's own call; False where it has none."""
+    reset = FAMILIES[family].reset
+    return reset is not None and await http.reset_prefix_cache(reset.path, reset.method)
+
+
+async def _recognised(http: PlainClient, owner: str | None, version: str | None) -> str:
+    """The family of an endpoint that nobody named, by what it shows of itself."""
+    for path in dict.fromkeys(family.metrics_path for family in FAMILIES.values()):
+        found = recognise(await _metrics(http, path), owner, version)
+        if found != "openai":
+            return found
+    return "openai"
 
 
 # An endpoint may refuse any of these calls; what it refuses, it can't do, and the record says so.
@@ -67,9 +86,9 @@ async def _accepts(http: PlainClient, body: dict[str, Any], key: str) -> bool:
     return choices[0].get(key) is not None
 
 
-async def _metrics(http: PlainClient) -> str | None:
+async def _metrics(http: PlainClient, path: str) -> str | None:
     try:
-        return await http.metrics_text()
+        return await http.metrics_text(path)
     except JudgeError:
         return None
 
@@ -82,8 +101,9 @@ async def _version(http: PlainClient) -> str | None:
 
 
 async def _tokenize(http: PlainClient, model: str) -> tuple[int, ...] | None:
+    # A server that looks for the text under another key may answer that there are no tokens.
     try:
-        return await http.tokenize(model, text="one two three", add_special_tokens=False)
+        return await http.tokenize(model, text="one two three", add_special_tokens=False) or None
     except JudgeError:
         return None
 
@@ -95,23 +115,8 @@ async def _detokenize(http: PlainClient, model: str, ids: tuple[int, ...]) -> st
         return None
 
 
-async def _resets(http: PlainClient) -> bool:
+async def _resets(http: PlainClient, family: str) -> bool:
     try:
-        return await http.reset_prefix_cache()
+        return await reset_prefix_cache(http, family)
     except JudgeError:
         return False
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """One look at how busy an engine is; ``None`` where it doesn't say."""
-
-    in_flight: float | None
-    waiting: float | None
-    kv_usage: float | None
-
-
-def load_of(family: Family, metrics: str) -> Load:
-    running, waiting = value(metrics, family.running), value(metrics, family.waiting)
-    in_flight = None if running is None else running + (waiting or 0.0)
-    return Load(in_flight, waiting, value(metrics, family.kv_usage))

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from loadjudge.errors import JudgeError, Status
 from loadjudge.paths import data_root
+from loadjudge.servers.families import FAMILIES
 from loadjudge.servers.home import home
 from loadjudge.servers.kit import Kit, kit_beside
 
@@ -31,7 +32,7 @@ class EngineFile(BaseModel):
     command: list[str] = Field(min_length=1)
     env: dict[str, str] = {}
     requirements: list[str] = []
-    ready_path: str = "/health"
+    ready_path: str | None = None  # None: the family's
     ready_timeout_s: float = Field(default=600, gt=0)
 
 
@@ -144,8 +145,10 @@ def read_engine(directory: Path, kit: Kit | None = None) -> Engine:
     unknown = sorted(set(table) - {"engine"})
     if unknown:
         raise JudgeError(f"{path}: unknown table {unknown[0]!r}; there is [engine] only")
+    fields = values.model_dump(exclude={"requirements", "command"})
+    fields["ready_path"] = values.ready_path or FAMILIES[values.family].ready_path
     return Engine(
-        **values.model_dump(exclude={"requirements", "command"}),
+        **fields,
         directory=directory.resolve(),
         command=tuple(values.command),
         requirements=tuple(values.requirements),

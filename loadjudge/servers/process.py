@@ -37,6 +37,7 @@ class EngineProcess:
         self._env = engine.filled_env(socket=path, port=port, model=model)
         self.url = f"http://127.0.0.1:{port}/v1" if engine.uses_port else f"unix:{path}"
         self._process: asyncio.subprocess.Process | None = None
+        self._end: asyncio.Task[int] | None = None  # of the engine itself: its exit status
         self._stopping = False
 
     async def start(self) -> float:
@@ -46,21 +47,31 @@ class EngineProcess:
         """
         started = monotonic()
         self._folder.mkdir(mode=0o700)
-        with self.log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-S",  # no site: a keeper starts in milliseconds
-                str(Path(keeper.__file__)),
-                str(self._grace_s),
-                *self.command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=self.engine.directory,
-                # What an engine leaves among temporary files, such as sockets, ends with it.
-                env={**os.environ, "TMPDIR": str(self._folder), **self._env},
-                start_new_session=True,
-            )
+        read_fd, end_fd = os.pipe()
+        try:
+            with self.log.open("ab") as log:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-S",  # no site: a keeper starts in milliseconds
+                    str(Path(keeper.__file__)),
+                    str(self._grace_s),
+                    str(end_fd),
+                    *self.command,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    cwd=self.engine.directory,
+                    # What an engine leaves among temporary files, such as sockets, ends with it.
+                    env={**os.environ, "TMPDIR": str(self._folder), **self._env},
+                    start_new_session=True,
+                    pass_fds=(end_fd,),
+                )
+        except BaseException:
+            os.close(read_fd)
+            raise
+        finally:
+            os.close(end_fd)
+        self._end = asyncio.create_task(_status_of(self._process, read_fd))
         try:
             async with asyncio.timeout(self.engine.ready_timeout_s):
                 await self._ready()
@@ -84,24 +95,23 @@ class EngineProcess:
     async def _ready(self) -> None:
         async with PlainClient(self.url, timeout_s=5) as http:
             while not await http.health(self.engine.ready_path):
-                if self._process is None or self._process.returncode is not None:
+                if self._end is None or self._end.done():
                     raise JudgeError(
                         f"the engine {self.engine.name} ended while it started "
-                        f"({self._ended()}); its log ends:\n{self.tail()}"
+                        f"({self._why_ended()}); its log ends:\n{self.tail()}"
                     )
                 await asyncio.sleep(0.05)
 
     async def died(self) -> None:
         """Returns never; raises JudgeError (run) once the engine has ended unasked."""
-        if self._process is None:
+        if self._end is None:
             raise RuntimeError("the engine was not started")
-        await self._process.wait()
+        await asyncio.shield(self._end)
         if self._stopping:
             await asyncio.Future()
-        cause = cause_of(self.log)
         raise JudgeError(
-            f"the engine {self.engine.name} died in the middle of the run ({self._ended()}"
-            f"{f': {cause}' if cause else ''}); its log ends:\n{self.tail()}",
+            f"the engine {self.engine.name} died in the middle of the run "
+            f"({self._why_ended()}); its log ends:\n{self.tail()}",
             Status.RUN,
         )
 
@@ -113,6 +123,8 @@ class EngineProcess:
             if process.stdin is not None:
                 process.stdin.close()  # the keeper sees it and ends the group
             await process.wait()
+        if self._end is not None:
+            await self._end
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
@@ -124,11 +136,30 @@ class EngineProcess:
         """What the end of the log says."""
         return tail_of(self.log)
 
+    def _why_ended(self) -> str:
+        """How it ended, and the first exception that the end of its log tells of."""
+        return ": ".join(filter(None, (self._ended(), cause_of(self.log))))
+
     def _ended(self) -> str:
-        code = self._process.returncode if self._process is not None else None
-        if code is None:
-            return "not started"
+        if self._end is None or not self._end.done():
+            return "still running"
+        code = self._end.result()
         return f"killed by signal {code - 128}" if code > 128 else f"exit status {code}"
+
+
+async def _status_of(process: asyncio.subprocess.Process, read_fd: int) -> int:
+    """The engine's exit status, as soon as it has ended: the keeper may take longer."""
+    reader = asyncio.StreamReader()
+    with os.fdopen(read_fd, "rb", buffering=0) as pipe:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        try:
+            told = await reader.readline()
+        finally:
+            transport.close()
+    # A keeper that could not start the engine, or was killed itself, tells nothing.
+    return int(told) if told else await process.wait()
 
 
 def _free_port() -> int:
@@ -136,26 +167,3 @@ def _free_port() -> int:
         s.bind(("127.0.0.1", 0))
         port: int = s.getsockname()[1]
         return port
-
-
-def peak_rss_mib(group: int) -> float | None:
-    """Peak resident memory of a process group, in MiB: the sum of its processes' own peaks.
-
-    The kernel keeps each process's peak (VmHWM), so nothing is sampled and no spike is missed;
-    the sum is an upper bound where their peaks fall at different moments. None if it is gone.
-    """
-    total_kib = 0
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            stat = Path("/proc", name, "stat").read_bytes()
-            if int(stat.rpartition(b") ")[2].split()[2]) != group:
-                continue
-            status = Path("/proc", name, "status").read_text()
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-        for line in status.splitlines():
-            if line.startswith("VmHWM:"):
-                total_kib += int(line.split()[1])
-    return total_kib / 1024 if total_kib else None

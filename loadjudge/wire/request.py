@@ -11,11 +11,14 @@ from loadjudge.errors import JudgeError, Status
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn; sent in full, so that no server's own defaults come into play."""
+    """How tokens are drawn; sent in full, so that no server's own defaults come into play.
+
+    See ``neutral`` of ``chat_body`` for what it leaves out.
+    """
 
     temperature: float = 1.0
     top_p: float = 1.0
-    top_k: int | None = None  # not in OpenAI's protocol: sent only where given
+    top_k: int | None = None  # not in OpenAI's protocol
     seed: int | None = None
 
 
@@ -29,12 +32,16 @@ def chat_body(
     seed: int | None = None,
     want_ids: bool = False,
     cache_salt: str | None = None,
+    neutral: Mapping[str, float] | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> bytes:
     """The JSON body of one streamed request, usage asked for in its last chunk.
 
     ``seed`` is the request's own and goes before ``sampling.seed``. ``want_ids`` asks for
     ``return_token_ids`` and ``cache_salt`` keeps prefixes of different passes apart (both vLLM).
+    ``neutral`` holds what switches off each way of sampling that the task does not ask for, in the
+    engine family's own words: what is not sent the engine takes from its own defaults or from the
+    model's generation_config, and then draws from another distribution than is scored.
     ``extra`` (``--extra-body``) is merged last, key by key at the top level.
     Raises JudgeError where ``extra`` would make the reply something other than one stream.
     """
@@ -44,6 +51,7 @@ def chat_body(
         "messages": messages,
         "stream": True,
         "stream_options": {"include_usage": True},
+        **(neutral or {}),
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
     }

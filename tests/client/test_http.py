@@ -5,6 +5,7 @@ import asyncio
 import orjson
 import pytest
 
+from loadjudge.client.dialect import LLAMACPP, LMDEPLOY, SGLANG
 from loadjudge.client.http import Model, PlainClient
 from loadjudge.errors import JudgeError
 
@@ -182,3 +183,47 @@ async def test_proxies_of_the_environment_are_left_alone(
     async with PlainClient(server.url) as client:
         assert await client.health() is True
         assert await asyncio.gather(client.health(), client.health()) == [True, True]
+
+
+async def test_llamacpps_words_for_tokens_and_templates(serve: Serve) -> None:
+    server = await answering(
+        serve,
+        {
+            "POST /tokenize": ("200 OK", b'{"tokens": [5, 6]}'),
+            "POST /detokenize": ("200 OK", b'{"content": "hi"}'),
+            "POST /apply-template": ("200 OK", b'{"prompt": "<|user|>hi"}'),
+        },
+    )
+    async with PlainClient(server.url) as client:
+        client.dialect = LLAMACPP
+        assert await client.tokenize("m", text="hi", add_special_tokens=False) == (5, 6)
+        assert await client.tokenize("m", messages=[{"role": "user", "content": "hi"}]) == (5, 6)
+        assert await client.detokenize("m", (5, 6)) == "hi"
+    bodies = [orjson.loads(body) for _, _, body in server.seen]  # type: ignore[attr-defined]
+    assert bodies == [
+        {"model": "m", "content": "hi", "add_special": False},
+        {"messages": [{"role": "user", "content": "hi"}]},
+        {"model": "m", "content": "<|user|>hi", "add_special": True},
+        {"model": "m", "tokens": [5, 6]},
+    ]
+
+
+async def test_an_engine_without_a_call_is_not_asked(serve: Serve) -> None:
+    server = await answering(serve, {"POST /v1/encode": ("200 OK", b'{"input_ids": [7]}')})
+    async with PlainClient(server.url) as client:
+        client.dialect = LMDEPLOY
+        assert await client.tokenize("m", text="hi") == (7,)
+        assert await client.detokenize("m", (7,)) is None
+        client.dialect = SGLANG
+        assert await client.tokenize("m", messages=[{"role": "user", "content": "hi"}]) is None
+    assert len(server.seen) == 1  # type: ignore[attr-defined]
+
+
+async def test_a_cache_that_says_it_was_not_emptied_was_not(serve: Serve) -> None:
+    answers = {"POST /reset_prefix_cache": ("200 OK", b'{"success": false}')}
+    answers["GET /flush_cache"] = ("200 OK", b"Cache flushed.\n")
+    server = await answering(serve, answers)
+    async with PlainClient(server.url) as client:
+        assert await client.reset_prefix_cache() is False
+        assert await client.reset_prefix_cache("/flush_cache", "GET") is True
+        assert await client.reset_prefix_cache("/elsewhere") is False

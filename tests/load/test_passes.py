@@ -10,7 +10,7 @@ from loadjudge.load.context import kv_lanes, mean_live_context
 from loadjudge.load.passes import _summary, salt_of
 from loadjudge.load.plan import PassPlan
 from loadjudge.load.together import together
-from loadjudge.servers.endpoint import Load
+from loadjudge.servers.counters import Load
 
 
 def test_the_live_context_is_weighed_by_the_time_that_a_turn_holds_it(make: Any) -> None:
@@ -50,9 +50,12 @@ def test_a_salt_is_both_arms_alike_and_new_for_each_pass() -> None:
 
 
 def test_looks_become_a_mean_and_the_most() -> None:
-    looks = [Load(3.0, 1.0, 0.5), Load(5.0, None, 0.75), Load(None, None, None)]
+    looks = [Load(3.0, 1.0, 0.5, 2.0), Load(5.0, None, 0.75, 3.0), Load(None, None, None)]
     assert _summary(looks) == {
-        "mean": 4.0, "max": 5.0, "samples": 2.0, "kv_usage_max": 0.75, "waiting_max": 1.0
+        "mean": 4.0, "max": 5.0, "samples": 2.0,
+        "kv_usage_mean": 0.625, "kv_usage_max": 0.75,
+        "waiting_mean": 1.0, "waiting_max": 1.0,
+        "accept_length_mean": 2.5, "accept_length_max": 3.0,
     }  # fmt: skip
     assert _summary([Load(None, None, 0.5)]) is None
     assert _summary([]) is None

@@ -2,15 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from loadjudge.errors import JudgeError
 from loadjudge.paths import data_root
-from loadjudge.servers import engine as engines
 from loadjudge.servers.engine import Engine, find_engine, read_engine
-from loadjudge.servers.families import FAMILIES
 from tests.servers.test_kit import kit
 
 GOOD = '[engine]\nname = "mine"\nfamily = "vllm"\ncommand = ["serve", "--uds", "{socket}"]\n'
@@ -27,6 +24,13 @@ def test_a_directory_is_read_as_it_stands(tmp_path: Path) -> None:
     assert engine.command == ("serve", "--uds", "{socket}")
     assert (engine.directory, engine.ready_timeout_s) == (tmp_path, 5)
     assert engine.url is None
+    assert engine.ready_path == "/health"  # as the family has it
+
+
+def test_a_plain_endpoint_is_ready_when_it_lists_its_models(tmp_path: Path) -> None:
+    text = GOOD.replace("vllm", "openai")
+    assert read_engine(directory(tmp_path, text)).ready_path == "/v1/models"
+    assert read_engine(directory(tmp_path, text + 'ready_path = "/up"\n')).ready_path == "/up"
 
 
 @pytest.mark.parametrize(
@@ -98,10 +102,6 @@ def test_a_candidate_from_elsewhere_runs_in_its_tasks_environment(tmp_path: Path
     (outside / "engine.toml").write_text(GOOD)
     assert find_engine(str(outside)).kit is None
     assert find_engine(str(outside), made).kit == made
-
-
-def test_each_family_that_a_file_may_name_has_its_table() -> None:
-    assert set(get_args(engines.Family)) == set(FAMILIES)
 
 
 @pytest.mark.parametrize("path", sorted((data_root() / "servers").rglob("engine.toml")))

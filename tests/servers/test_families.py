@@ -1,108 +1,150 @@
-"""Reading metrics: text in, numbers out; what is lacking is unknown."""
+"""Engine families on texts as the engines write them; each file says where it is from."""
 
+from pathlib import Path
+from typing import Any, get_args
+
+import orjson
 import pytest
 
-from loadjudge.servers.endpoint import load_of
-from loadjudge.servers.families import (
-    FAMILIES,
-    Counters,
+from loadjudge.servers.counters import (
+    Load,
     counters,
     increase,
-    label_sum,
-    recognise,
-    value,
+    kv_tokens,
+    load_of,
+    tokens_per_step,
 )
+from loadjudge.servers.families import FAMILIES, recognise
+from loadjudge.wire.request import Sampling, chat_body
 
-VLLM = """\
-# HELP vllm:num_requests_waiting Number of requests waiting.
-# TYPE vllm:num_requests_waiting gauge
-vllm:num_requests_waiting_by_reason{engine="0",reason="capacity"} 40.0
-vllm:num_requests_waiting{engine="0",model_name="a{b}"} 3.0
-vllm:num_requests_waiting{engine="1",model_name="a{b}"} 4.0
-vllm:num_requests_running{engine="0"} 8.0
-vllm:kv_cache_usage_perc{engine="0"} 0.25
-vllm:num_preemptions_total{engine="0"} 2.0
-vllm:num_preemptions_created{engine="0"} 1.7e+09
-vllm:spec_decode_num_drafts_total 10 1700000000
-vllm:spec_decode_num_drafts_created 1.7e9
-vllm:spec_decode_num_accepted_tokens_total 2.5e1
-vllm:cache_config_info{block_size="16",kv_cache_size_tokens="1000",num_gpu_blocks="None"} 1.0
-vllm:cache_config_info{kv_cache_size_tokens="1500",other_kv_cache_size_tokens="9"} 1.0"""
+CAPTURES = Path(__file__).with_name("captures")
 
 
-def test_a_metric_is_the_sum_of_its_series_with_labels_or_none() -> None:
-    assert value(VLLM, "vllm:num_requests_waiting") == 7
-    assert value(VLLM, "vllm:num_requests_running") == 8
-    assert value(VLLM, "vllm:spec_decode_num_drafts_total") == 10  # a timestamp follows
-    assert value(VLLM, "vllm:spec_decode_num_accepted_tokens_total") == 25
+def text(name: str) -> str:
+    return (CAPTURES / f"{name}.prom").read_text()
 
 
-def test_a_name_that_another_begins_with_is_not_taken_for_it() -> None:
-    only = 'vllm:num_requests_waiting_by_reason{reason="x"} 40\n'
-    assert value(only, "vllm:num_requests_waiting") is None
-    assert (
-        value('x_vllm:num_requests_waiting{reason="x"} 40\n', "vllm:num_requests_waiting") is None
-    )
+def family_of(name: str) -> Any:
+    return FAMILIES[name.partition("-")[0]]
 
 
-def test_creation_times_are_no_counts() -> None:
-    assert value(VLLM, "vllm:num_preemptions_total") == 2
+def since_start(name: str) -> dict[str, float]:
+    return increase({}, counters(family_of(name), text(name)))
 
 
-def test_a_metric_that_is_not_there_is_unknown_and_not_zero() -> None:
-    assert value(VLLM, "vllm:prefix_cache_hits_total") is None
-    assert value(VLLM, None) is None
-    assert value("", "vllm:num_requests_running") is None
+@pytest.mark.parametrize("name", [p.stem for p in sorted(CAPTURES.glob("*.prom"))])
+def test_a_family_is_known_by_its_metrics(name: str) -> None:
+    assert recognise(text(name)) == name.partition("-")[0]
 
 
-def test_a_label_that_holds_a_number_is_summed_over_replicas() -> None:
-    assert label_sum(VLLM, ("vllm:cache_config_info", "kv_cache_size_tokens")) == 2500
-    assert label_sum(VLLM, ("vllm:cache_config_info", "num_gpu_blocks")) is None
-    assert label_sum(VLLM, ("vllm:cache_config", "kv_cache_size_tokens")) is None
-    assert label_sum(VLLM, None) is None
+def test_where_there_are_no_metrics_the_list_of_models_and_the_version_tell() -> None:
+    assert recognise(None, owner="llamacpp") == "llamacpp"
+    assert recognise("", owner="vllm", version="0.32.0") == "vllm"
+    assert recognise(text("vllm"), "vllm", "0.1+loadjudge.reference") == "reference"
+    assert recognise("process_cpu_seconds_total 1\nmy_vllm:x 2\n", owner="openai") == "openai"
+    assert recognise(None) == "openai"
 
 
 @pytest.mark.parametrize(
-    ("metrics", "family"),
+    ("name", "expected"),
     [
-        (VLLM, "vllm"),
-        ("# HELP x y\nsglang:num_running_reqs 1\n", "sglang"),
-        ("llamacpp:requests_processing 1\n", "llamacpp"),
-        ("lmdeploy:gpu_cache_usage_perc 1\n", "lmdeploy"),
-        ("trtllm_num_requests_running 1\n", "trtllm"),
-        ("tgi_queue_size 1\n", "tgi"),
-        ("process_cpu_seconds_total 1\nmy_vllm:x 2\n", "openai"),
-        ("", "openai"),
-        (None, "openai"),
+        # Sums over both engines; the share of the cache is their mean.
+        ("vllm", Load(61 + 59 + 3, 3, 0.875)),
+        ("vllm-0.9", Load(2, 0, 0.25)),
+        # Ranks of one replica tell the same again, and a priority's requests are a part.
+        ("sglang", Load(30 + 32 + 1, 1, pytest.approx(0.8), 2.625)),
+        ("trtllm", Load(18, 2, 0.875, 2.25)),
+        ("llamacpp", Load(0, 0, None)),
+        ("lmdeploy", Load(9, 1, 0.5, 3.0)),
+        ("tgi", Load(8, 3, None)),
     ],
 )
-def test_a_family_is_known_by_its_metrics(metrics: str | None, family: str) -> None:
-    assert recognise(metrics) == family
+def test_how_busy_each_engine_says_that_it_is(name: str, expected: Load) -> None:
+    assert load_of(family_of(name), text(name)) == expected
 
 
-def test_a_scrape_holds_what_the_family_has() -> None:
-    assert counters(FAMILIES["vllm"], VLLM) == Counters(10, 25, 2, None, None)
-    assert counters(FAMILIES["openai"], VLLM) == Counters(None, None, None, None, None)
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [
+        ("vllm", 2 * 479776),
+        ("vllm-0.9", 29986 * 16),  # no kv_cache_size_tokens yet: blocks times their size
+        ("sglang", 2 * 262144),
+        ("trtllm", 8192 * 32),
+        ("llamacpp", None),
+        ("lmdeploy", None),
+        ("tgi", None),
+    ],
+)
+def test_the_size_of_the_kv_cache_in_tokens(name: str, tokens: float | None) -> None:
+    assert kv_tokens(family_of(name), text(name)) == tokens
 
 
-def test_the_increase_is_what_each_counter_gained() -> None:
-    before, after = Counters(10, 25, 2, None, None), Counters(15, 45, 2, None, None)
-    assert increase(before, after) == {"drafts": 5, "accepted": 20, "preemptions": 0}
+def test_a_size_that_vllm_calls_none_is_worked_out_from_its_blocks() -> None:
+    said = text("vllm").replace('kv_cache_size_tokens="479776"', 'kv_cache_size_tokens="None"')
+    assert kv_tokens(FAMILIES["vllm"], said) == 2 * 29986 * 16
+    assert kv_tokens(FAMILIES["vllm"], said.replace('num_gpu_blocks="29986"', "")) is None
 
 
-def test_a_counter_that_was_reset_counts_from_zero() -> None:
-    before, after = Counters(10, 25, 2, None, None), Counters(4, 30, 0, None, None)
-    assert increase(before, after) == {"drafts": 4, "accepted": 5, "preemptions": 0}
+@pytest.mark.parametrize(
+    ("name", "per_step"),
+    [
+        ("vllm", 1 + (247200 + 245469) / (164800 + 163646)),
+        ("vllm-0.9", None),  # it does not speculate: unknown, and not 1
+        ("sglang", (100900 - 900) / 40000),
+        ("trtllm", None),  # no counter of verify steps
+        ("llamacpp", 2.0),
+        ("lmdeploy", 3.0),
+        ("tgi", 1.85),
+    ],
+)
+def test_tokens_a_verify_step_by_each_engines_counters(name: str, per_step: float | None) -> None:
+    assert tokens_per_step(since_start(name)) == (per_step and pytest.approx(per_step))
 
 
-def test_a_counter_that_came_up_counts_from_zero_and_one_that_went_is_unknown() -> None:
-    before, after = Counters(None, 25, None, None, None), Counters(4, None, None, None, None)
-    assert increase(before, after) == {"drafts": 4}
+def test_accepted_tokens_by_position_are_summed_over_replicas() -> None:
+    assert [since_start("vllm")[f"accepted_at_{k}"] for k in range(3)] == [
+        115360 + 114552, 82400 + 81823, 49440 + 49094
+    ]  # fmt: skip
+    assert [since_start("trtllm")[f"accepted_at_{k}"] for k in range(3)] == [700, 400, 150]
+    assert [since_start("llamacpp")[f"accepted_at_{k}"] for k in range(4)] == [6, 6, 0, 0]
+    assert not any(name.startswith("accepted_at") for name in since_start("sglang"))
 
 
-def test_requests_in_flight_run_or_wait() -> None:
-    load = load_of(FAMILIES["vllm"], VLLM)
-    assert (load.in_flight, load.waiting, load.kv_usage) == (15, 7, 0.25)
-    assert load_of(FAMILIES["vllm"], "vllm:num_requests_running 2\n").in_flight == 2
-    assert load_of(FAMILIES["vllm"], "").in_flight is None
-    assert load_of(FAMILIES["tgi"], VLLM).in_flight is None
+def test_what_an_engine_does_not_count_is_left_out() -> None:
+    assert "preemptions" not in since_start("llamacpp")
+    assert since_start("vllm")["preemptions"] == 7
+    assert since_start("sglang")["preemptions"] == 2
+    assert since_start("vllm-0.9") == {}
+    assert increase({}, counters(FAMILIES["openai"], text("vllm"))) == {}
+
+
+def test_the_prefix_cache_is_emptied_by_the_engines_own_call() -> None:
+    resets = {name: family.reset.path for name, family in FAMILIES.items() if family.reset}
+    assert resets == {
+        "vllm": "/reset_prefix_cache",
+        "reference": "/reset_prefix_cache",
+        "sglang": "/flush_cache",
+    }
+    assert all(f.reset.needs for f in FAMILIES.values() if f.reset)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_request_leaves_no_sampling_to_the_engines_own_defaults(name: str) -> None:
+    """A generation_config with top_k 20 was drawn from while the scorer had no top-k."""
+    neutral = FAMILIES[name].neutral
+    body = orjson.loads(chat_body("m", [], neutral=neutral, sampling=Sampling()))
+    cuts = {k: body.get(k) for k in ("temperature", "top_p", "top_k", "min_p")}
+    if name in ("openai", "tgi"):  # their protocol has no more
+        assert cuts == {"temperature": 1.0, "top_p": 1.0, "top_k": None, "min_p": None}
+        return
+    off = -1 if name in ("vllm", "reference", "sglang") else 0
+    assert cuts == {"temperature": 1.0, "top_p": 1.0, "top_k": off, "min_p": 0.0}
+    assert (body.get("repetition_penalty") or body.get("repeat_penalty")) == 1.0
+    asked = orjson.loads(chat_body("m", [], neutral=neutral, sampling=Sampling(top_k=20)))
+    assert asked["top_k"] == 20
+
+
+def test_each_family_that_an_engine_file_may_name_has_its_table() -> None:
+    from loadjudge.servers import engine
+
+    assert set(get_args(engine.Family)) == set(FAMILIES)

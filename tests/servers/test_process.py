@@ -14,7 +14,8 @@ import pytest
 from loadjudge.errors import JudgeError, Status
 from loadjudge.servers import keeper
 from loadjudge.servers.engine import Engine
-from loadjudge.servers.process import EngineProcess, peak_rss_mib
+from loadjudge.servers.memory import peak_rss_mib
+from loadjudge.servers.process import EngineProcess
 
 # Answers 200 to everything on its socket, once it has written who it is.
 SERVES = """
@@ -178,8 +179,11 @@ async def test_stop_ends_an_engine_that_ignores_being_asked(tmp_path: Path) -> N
     assert not alive(pid)
 
 
-async def test_workers_that_outlive_their_engine_are_ended_with_it(tmp_path: Path) -> None:
-    one = process(tmp_path, WITH_STUBBORN_CHILD)
+async def test_an_engines_end_is_told_before_its_stubborn_workers_have_ended(
+    tmp_path: Path,
+) -> None:
+    """The keeper ended them first, for up to ten seconds, and the judge named the endpoint."""
+    one = EngineProcess(engine(tmp_path, WITH_STUBBORN_CHILD), "m", tmp_path / "log", grace_s=0.5)
     await one.start()
     died = asyncio.create_task(one.died())
     child = child_of(tmp_path / "log")
@@ -187,9 +191,35 @@ async def test_workers_that_outlive_their_engine_are_ended_with_it(tmp_path: Pat
     writer.write(b"GET /die HTTP/1.1\r\n\r\n")
     with pytest.raises(JudgeError, match="exit status 3"):
         await asyncio.wait_for(died, 10)
-    assert not alive(child)
+    assert alive(child)  # it has half a second to end by itself
     writer.close()
     await one.stop()
+    assert not alive(child)
+
+
+IN_A_SESSION_OF_ITS_OWN = f"""
+script = "import os\\nif os.fork(): os._exit(0)\\n" + {STUBBORN!r}.replace(
+    "print(", "print(os.getpid(), "
+)
+child = subprocess.Popen(
+    [sys.executable, "-S", "-c", script], stdout=subprocess.PIPE, start_new_session=True
+)
+print("child", child.stdout.readline().decode(), flush=True)
+child.wait()
+serve(sys.argv[1])
+"""
+
+
+async def test_an_orphan_in_a_session_of_its_own_is_ended_too(tmp_path: Path) -> None:
+    """Workers that MPI starts lead sessions of their own: a signal to the group misses them."""
+    one = process(tmp_path, IN_A_SESSION_OF_ITS_OWN)
+    await one.start()
+    orphan = child_of(tmp_path / "log")
+    assert alive(orphan)
+    assert os.getpgid(orphan) != one.pid
+    assert orphan in keeper.tree_of(one.pid)
+    await one.stop()
+    assert not alive(orphan)
 
 
 SHARES = """
@@ -212,11 +242,14 @@ def test_nothing_that_a_killed_worker_shared_is_left(tmp_path: Path) -> None:
     bystander = Path(keeper.SHARED, f"loadjudge-test-bystander-{word}")
     bystander.touch()
     read, write = os.pipe()
+    told, end = os.pipe()
+    engine_command = [sys.executable, "-S", "-c", SHARES, word]
     leader = subprocess.Popen(
-        [sys.executable, "-S", keeper.__file__, "0.3", sys.executable, "-S", "-c", SHARES, word],
+        [sys.executable, "-S", keeper.__file__, "0.3", str(end), *engine_command],
         stdin=read,
         stdout=subprocess.PIPE,
         start_new_session=True,
+        pass_fds=(end,),
     )
     try:
         assert leader.stdout is not None
@@ -230,8 +263,8 @@ def test_nothing_that_a_killed_worker_shared_is_left(tmp_path: Path) -> None:
         assert leader.wait(10) == 128 + 9
         assert sorted(Path(keeper.SHARED).glob(f"loadjudge-test-*-{word}")) == [bystander]
     finally:
-        os.close(write)
-        os.close(read)
+        for fd in (write, read, told, end):
+            os.close(fd)
         leader.stdout.close()  # type: ignore[union-attr]
         bystander.unlink()
 
@@ -251,6 +284,7 @@ import asyncio, sys
 from pathlib import Path
 from loadjudge.servers import keeper
 from loadjudge.servers.engine import Engine
+from loadjudge.servers.memory import peak_rss_mib
 from loadjudge.servers.process import EngineProcess
 async def main():
     engine = Engine("mine", "openai", directory=Path(sys.argv[1]),
@@ -283,7 +317,7 @@ async def test_a_port_is_found_for_an_engine_that_wants_one(tmp_path: Path) -> N
     await one.stop()
 
 
-async def test_peak_memory_is_of_the_whole_group(tmp_path: Path) -> None:
+async def test_peak_memory_is_of_the_whole_tree(tmp_path: Path) -> None:
     grow = "big = bytearray(64 << 20); print(flush=True); import time; time.sleep(600)"
     script = f"""
 child = subprocess.Popen([sys.executable, "-S", "-c", {grow!r}], stdout=subprocess.PIPE)
@@ -304,7 +338,7 @@ def test_the_engine_does_not_inherit_that_the_keeper_passes_signals_over() -> No
     script = "import signal as s; print(s.getsignal(s.SIGTERM).name, s.getsignal(s.SIGINT))"
     read, write = os.pipe()  # the judge's end stays open
     said = subprocess.run(
-        [sys.executable, "-S", keeper.__file__, "0.3", sys.executable, "-S", "-c", script],
+        [sys.executable, "-S", keeper.__file__, "0.3", "-1", sys.executable, "-S", "-c", script],
         stdin=read,
         capture_output=True,
         text=True,
