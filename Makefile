@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types pytest bench clean
+.PHONY: demo test lint types pytest test-engines bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/loadjudge demo
@@ -18,7 +18,12 @@ types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 pytest: $(VENV)/installed-dev
-	$(BIN)/pytest
+	$(BIN)/pytest -m 'not engines'
+
+# The judge on real engines: vLLM on this machine's CPU, installed first where it is missing.
+test-engines: $(VENV)/installed-dev
+	$(BIN)/loadjudge servers install smollm2-135m
+	$(BIN)/pytest -m engines tests/engines --durations 0
 
 # Measurements, not tests: they print figures and assert nothing. See bench/README.md.
 bench: $(VENV)/installed
