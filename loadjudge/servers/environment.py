@@ -44,7 +44,7 @@ def make_environment(kit: Kit, more: Sequence[str], folder: Path, log: Path, say
     table = kit.environment
     started = monotonic()
     python = folder / "bin" / "python"
-    if not python.exists():
+    if not (folder / "bin" / "pip").exists():  # the last that making one brings
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         call([sys.executable, "-m", "venv", str(folder)], log, "making an environment")
@@ -71,6 +71,7 @@ def call(command: Sequence[str], log: Path, what: str, env: dict[str, str] | Non
                 stdout=file,
                 stderr=file,
                 env={**os.environ, **(env or {})},
+                close_fds=False,  # the installation's lock goes on for as long as this does
                 check=False,
             )
         except OSError as e:

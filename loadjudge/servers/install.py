@@ -1,13 +1,15 @@
 """Makes what engines need before they can start: their environment and models; checks them.
 
 Each part is made once and marked when it is finished, so that an interrupted installation goes on
-where it was. A lock keeps two installations apart.
+where it was. A lock keeps two installations apart; what one has started inherits it, so that it
+holds until the last of a killed installation has ended.
 """
 
 import asyncio
 import contextlib
 import fcntl
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,7 +28,6 @@ from loadjudge.servers.process import EngineProcess
 from loadjudge.wire.request import Sampling, chat_body
 
 _QUESTION = "What is the capital of France?"
-_CHECKED = "checked.json"
 # A download is told to a log, not to a terminal; a hub that can't be reached is not tried for long.
 _QUIET = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_ETAG_TIMEOUT": "20"}
 
@@ -75,7 +76,8 @@ def install(engines: Sequence[Engine], say: Say) -> None:
 def check(kit: Kit, say: Say) -> None:
     """Has the kit's own engine answer one prompt. Raises JudgeError."""
     engine = find_engine(str(kit.directory / kit.check))
-    marker = kit.environment_at(home(), engine.requirements) / _CHECKED
+    what = "-".join(kit.model_at(home(), name).name for name in engine.models())
+    marker = kit.environment_at(home(), engine.requirements) / f"checked-{what}.json"
     if marker.is_file():
         answer = json.loads(marker.read_text())["answer"]
         say(f"{engine.name} has answered before: {_QUESTION} {answer}")
@@ -167,6 +169,7 @@ def _alone(say: Say) -> Iterator[None]:
     try:
         (where / "logs").mkdir(parents=True, exist_ok=True)
         with (where / "install.lock").open("w") as lock:
+            os.set_inheritable(lock.fileno(), True)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -1,8 +1,10 @@
 """Environments are made once, gone on with after an interrupt, and never half there."""
 
+import fcntl
 import os
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -121,6 +123,40 @@ def test_two_installations_wait_for_each_other(home: Path) -> None:
         assert other.wait(10) == 0
     other.stdout.close()
     assert said == [f"waiting for another installation in {home}"]
+
+
+def held(lock: Path) -> bool:
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def test_what_a_killed_installation_started_holds_its_lock(home: Path, tmp_path: Path) -> None:
+    """Else a second pip would work in the same folder as the first one's orphan."""
+    script = (
+        "import sys; from pathlib import Path; from loadjudge.servers import install;"
+        "from loadjudge.servers.environment import call\n"
+        "with install._alone(print):\n"
+        "    call(['sh', '-c', 'echo on; read line < ' + sys.argv[1]], Path(sys.argv[2]), 'pip')"
+    )
+    fifo, log = tmp_path / "fifo", tmp_path / "log"
+    os.mkfifo(fifo)
+    installer = subprocess.Popen([sys.executable, "-c", script, str(fifo), str(log)])
+    with fifo.open("w") as line:  # opens when the orphan-to-be reads
+        installer.kill()
+        installer.wait()
+        assert held(home / "install.lock")
+        orphan = log.read_text()
+        assert orphan == "on\n"
+        line.write("end\n")
+    for _ in range(1000):
+        if not held(home / "install.lock"):
+            return
+        time.sleep(0.01)  # nothing tells when an orphan has ended
+    pytest.fail("the lock is still held")
 
 
 def test_engines_that_need_a_gpu_are_not_downloaded_without_one(
