@@ -6,6 +6,7 @@ from typing import Any
 
 from loadjudge.gates.checks import gates_of
 from loadjudge.gates.sequential import look_of
+from loadjudge.load.fill import filled, mean_of, most_of
 from loadjudge.load.guard import lag_share, median_tpot, noisy, reasons
 from loadjudge.record.evaluation import (
     SCHEMA_VERSION,
@@ -106,13 +107,8 @@ def _acceptance(passes: Sequence[PassRecord]) -> tuple[float | None, AcceptanceS
     drafts = sum(c["drafts"] for c in counted)
     if drafts:
         return 1 + sum(c["accepted"] for c in counted) / drafts, "counters"
-    gauges = [
-        (p.in_flight["accept_length_mean"], p.in_flight["samples"])
-        for p in passes
-        if p.in_flight and "accept_length_mean" in p.in_flight
-    ]
-    samples = sum(n for _, n in gauges)
-    return (sum(v * n for v, n in gauges) / samples, "gauge") if samples else (None, None)
+    length = mean_of(passes, "accept_length_mean")
+    return length, None if length is None else "gauge"
 
 
 def _accepted_at(passes: Sequence[PassRecord]) -> list[float] | None:
@@ -130,18 +126,13 @@ def _workload(run: RunRecord, workload: str) -> WorkloadFigures:
     tpots = [t for p in passes if (t := median_tpot(p)) is not None]
     return WorkloadFigures(
         lanes=passes[0].lanes,
-        lanes_seen={arm: _lanes_seen(run.of(workload, arm)) for arm in ARMS},
+        lanes_seen={arm: mean_of(run.of(workload, arm), "mean") for arm in ARMS},
         arms={arm: _arm(run.of(workload, arm)) for arm in ARMS if run.of(workload, arm)},
         lag_s=max(p.lag["mean"] for p in passes),
         median_tpot_s=min(tpots, default=0.0),
         lag_share=max((s for p in passes if (s := lag_share(p)) is not None), default=0.0),
+        kv=filled(run, workload),
     )
-
-
-def _lanes_seen(passes: Sequence[PassRecord]) -> float | None:
-    seen = [p.in_flight for p in passes if p.in_flight]
-    samples = sum(s["samples"] for s in seen)
-    return sum(s["mean"] * s["samples"] for s in seen) / samples if samples else None
 
 
 def _arm(passes: Sequence[PassRecord]) -> ArmFigures:
@@ -174,7 +165,9 @@ def _arm(passes: Sequence[PassRecord]) -> ArmFigures:
         acceptance=acceptance,
         acceptance_source=source,
         accepted_at=_accepted_at(passes),
-        kv_usage_max=_most(p.in_flight.get("kv_usage_max") for p in passes if p.in_flight),
+        kv_usage_mean=mean_of(passes, "kv_usage_mean"),
+        kv_usage_max=most_of(passes, "kv_usage_max"),
+        waiting_max=most_of(passes, "waiting_max"),
         preemptions=_sum(p.counters.get("preemptions") for p in passes if p.counters),
         latencies=latencies(turns),
     )
@@ -200,10 +193,6 @@ def _sum(values: Any) -> Any:
     return sum(known) if known else None
 
 
-def _most(values: Any) -> float | None:
-    return max((v for v in values if v is not None), default=None)
-
-
 def _notes(run: RunRecord) -> list[str]:
     notes = list(run.notes)
     arms: tuple[Arm, ...] = ARMS
@@ -226,6 +215,8 @@ def _notes(run: RunRecord) -> list[str]:
                 f"{arm}'s tokens per verify step are the mean of its own gauge over time: it "
                 f"counts no verify steps, so they are not weighed by tokens"
             )
+    fills = [fill for w in run.workloads if (fill := filled(run, w))]
+    notes += [fill.sentence for fill in fills if not fill.reached]
     late = noisy(run.passes)
     if late:
         worst = max(late, key=lambda p: p.lag["mean"])

@@ -53,6 +53,13 @@ def judge(
         str | None,
         typer.Option(help="own: the model's replies stay in the history; recorded: the file's."),
     ] = None,
+    residency: Annotated[
+        str | None,
+        typer.Option(
+            help="together: both engines stay up; exclusive: one at a time on the device, "
+            "restarted between the arms' passes."
+        ),
+    ] = None,
     rule: Annotated[
         str | None, typer.Option(help="decide: undecided is not passed; reject: it is.")
     ] = None,
@@ -89,7 +96,7 @@ def judge(
         if candidate is None:
             raise JudgeError("say what is to be judged: --candidate DIR_OR_URL", Status.USAGE)
         its = _with_overrides(
-            find_task(task), num_sessions, concurrency, passes, history, rule, model
+            find_task(task), num_sessions, concurrency, passes, history, residency, rule, model
         )
         stock = stock or its.stock
         if stock is None:
@@ -204,6 +211,7 @@ def _with_overrides(
     concurrency: str | None,
     passes: int | None,
     history: str | None,
+    residency: str | None,
     rule: str | None,
     model: str | None,
 ) -> "Task":
@@ -220,7 +228,15 @@ def _with_overrides(
         raise JudgeError(f"--history is own or recorded, not {history!r}", Status.USAGE)
     if rule not in (None, "decide", "reject"):
         raise JudgeError(f"--rule is decide or reject, not {rule!r}", Status.USAGE)
-    given = {"passes": passes, "history": history, "rule": rule, "model": model}
+    if residency not in (None, "together", "exclusive"):
+        raise JudgeError(f"--residency is together or exclusive, not {residency!r}", Status.USAGE)
+    given = {
+        "passes": passes,
+        "history": history,
+        "residency": residency,
+        "rule": rule,
+        "model": model,
+    }
     values.update({k: v for k, v in given.items() if v is not None})
     return Task.model_validate(values)
 

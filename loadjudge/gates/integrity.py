@@ -171,7 +171,8 @@ def _silence(candidate: Turns, stock: Turns, found: _Findings) -> None:
         "stock": list(_silent(stock, after_text=True)),
     }
     spoken = {"candidate": list(_spoken(candidate)), "stock": list(_spoken(stock))}
-    if not quiet["candidate"] or not quiet["stock"]:
+    # Replies that nobody counted, as in a run that ended before, have no tokens to speak of.
+    if not all(sums(rows[arm]).n for rows in (quiet, after, spoken) for arm in ARMS):
         found.unknown.append("silence")
         return
     found.checked.append("silence")

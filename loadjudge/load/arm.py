@@ -1,6 +1,9 @@
 """One arm of the comparison: its engine, its endpoint, and how the judge talks to it."""
 
+import asyncio
+import itertools
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,10 +11,14 @@ from loadjudge.client.client import LoadClient
 from loadjudge.client.connection import Timeouts
 from loadjudge.client.http import PlainClient
 from loadjudge.record.values import Arm as ArmName
+from loadjudge.record.values import MemoryKind
 from loadjudge.servers.endpoint import Abilities, ask_abilities
 from loadjudge.servers.engine import Engine
-from loadjudge.servers.memory import peak_rss_mib
+from loadjudge.servers.keeper import tree_of
+from loadjudge.servers.memory import DeviceUse, device_mib, device_use, peak_rss_mib
 from loadjudge.servers.process import EngineProcess
+
+_DEVICES_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,8 @@ class Access:
 
 
 class Arm:
-    """An arm with its engine up. ``start`` and ``stop`` are its life."""
+    """An arm of the run. ``start`` and ``stop`` are its engine's life, which may be several; its
+    address may be another each time."""
 
     def __init__(
         self, name: ArmName, engine: Engine, model: str | None, access: Access, log: Path
@@ -40,22 +48,37 @@ class Arm:
         self.engine = engine
         self._model = model
         self._access = access
-        self.process = None if engine.url else EngineProcess(engine, model or "", log)
-        self.url = engine.url or (self.process.url if self.process else "")
-        self.http = PlainClient(
-            self.url, api_key=access.api_key, headers=access.headers, insecure=access.insecure
-        )
+        self._log = log
+        self._device_peak: float | None = None
+        self.unlisted = False  # there are devices, and the driver shows no process of ours there
+        self.process: EngineProcess | None = None
+        self.up = False
+        self.url: str
+        self.http: PlainClient
         self.abilities: Abilities
 
     async def start(self) -> float:
         """Brings the engine up and asks what it can do; the seconds until it was ready."""
-        seconds = await self.process.start() if self.process else 0.0
+        seconds = 0.0
+        if not self.engine.url:
+            self.process = EngineProcess(self.engine, self._model or "", self._log)
+            seconds = await self.process.start()
+        self.url = self.engine.url or (self.process.url if self.process else "")
+        self.http = PlainClient(
+            self.url,
+            api_key=self._access.api_key,
+            headers=self._access.headers,
+            insecure=self._access.insecure,
+        )
+        self.up = True
         self.abilities = await ask_abilities(self.http, self._model, self.engine.family)
         return seconds
 
     async def stop(self) -> None:
-        await self.http.close()
-        if self.process:
+        if self.up:
+            self.up = False
+            await self.http.close()
+        if self.process is not None:
             await self.process.stop()
 
     def load_client(self) -> LoadClient:
@@ -69,6 +92,34 @@ class Arm:
             ),
         )
 
-    def peak_mib(self) -> float | None:
-        """Peak resident memory of the engine's processes; None where it isn't ours to see."""
-        return peak_rss_mib(self.process.pid) if self.process else None
+    def look_at_devices(self, use: Sequence[DeviceUse]) -> None:
+        """Takes in what the engine's processes hold of the devices now."""
+        if self.up and self.process is not None:
+            held = device_mib(use, set(tree_of(self.process.pid)))
+            if held is not None:
+                self._device_peak = max(held, self._device_peak or 0.0)
+            self.unlisted = self._device_peak is None
+
+    def peak(self) -> tuple[float, MemoryKind] | None:
+        """Peak memory of the engine's processes so far, in MiB: of devices where the driver lists
+        them there, else resident. None where they aren't ours to see."""
+        if self._device_peak is not None:
+            return self._device_peak, "device"
+        resident = peak_rss_mib(self.process.pid) if self.up and self.process else None
+        return None if resident is None else (resident, "rss")
+
+
+async def watch_devices(arms: Sequence[Arm]) -> None:
+    """Looks at device memory about once a second, in a thread, until cancelled; returns at once
+    where there is no device to look at."""
+
+    def look() -> bool:
+        use = device_use()
+        for arm in arms if use is not None else ():
+            arm.look_at_devices(use or ())
+        return use is not None
+
+    for _ in itertools.count():
+        if not await asyncio.to_thread(look):
+            return
+        await asyncio.sleep(_DEVICES_EVERY_S)

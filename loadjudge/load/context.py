@@ -1,6 +1,6 @@
 """How many lanes fill the KV cache: what a lane holds of it, and how much there is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loadjudge.client.http import PlainClient
@@ -10,6 +10,10 @@ from loadjudge.record.values import PlayRecord
 from loadjudge.sessions.model import Session
 
 _AT_ONCE = 8
+ENOUGH_LOOKS = 4
+SLACK = 0.05  # of the cache: what its mean use may differ by from the share that is meant
+_WAITING_SHARE = 0.1  # of the lanes
+_MOST_TIMES = 4  # by which a probe may raise the estimate
 _UNKNOWN_REPLY = 128.0  # tokens, where no reply has been seen yet
 
 
@@ -77,7 +81,7 @@ def mean_live_context(played: Sequence[PlayRecord]) -> float | None:
 
 
 def kv_lanes(kv_tokens: float | None, context: float | None, fill: float) -> int:
-    """How many lanes fill the share ``fill`` of the stock's KV cache.
+    """How many lanes fill the share ``fill`` of the stock's KV cache, to a first estimate.
 
     Both arms get this number: a draft that takes room from the cache must show in the
     candidate's speed, not in fewer lanes. Raises JudgeError where a figure is unknown.
@@ -89,3 +93,23 @@ def kv_lanes(kv_tokens: float | None, context: float | None, fill: float) -> int
             f"give the workload a number of lanes"
         )
     return max(1, int(kv_tokens * fill / context))
+
+
+def corrected_lanes(lanes: int, fill: float, seen: Mapping[str, float] | None) -> int:
+    """The lanes that fill ``fill`` of the cache, by what ``lanes`` held of it in a probe.
+
+    ``seen``: mean in_flight, kv_usage and waiting of the looks at it. Sessions share prefixes, and
+    long turns hold more for longer: a count of tokens knows neither, the engine's own use of its
+    cache both. Unchanged where the use is within ``SLACK`` of what is meant, where the engine
+    doesn't tell it or was looked at too seldom, or where requests waited though there was room:
+    then something else bounds what runs at once, and more lanes would only wait.
+    """
+    if seen is None or seen["samples"] < ENOUGH_LOOKS or not seen.get("kv_usage_mean"):
+        return lanes
+    use = seen["kv_usage_mean"]
+    if abs(use - fill) <= SLACK:
+        return lanes
+    if use < fill and seen.get("waiting_mean", 0.0) > _WAITING_SHARE * lanes:
+        return lanes
+    wanted = round(lanes * fill / use)
+    return max(1, min(wanted, _MOST_TIMES * lanes))

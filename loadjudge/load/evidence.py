@@ -2,7 +2,7 @@
 replies, taken outside the timed windows and logged."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from loadjudge.client.client import LoadClient
@@ -22,23 +22,32 @@ _AT_ONCE = 4
 Append = Callable[[Event], None]
 
 
-async def read_texts(stock: Arm, candidate: Arm, texts: Sequence[Text], append: Append) -> None:
-    """Logs both arms' log-probabilities of every token of the texts.
+async def text_ids(stock: Arm, texts: Sequence[Text]) -> dict[str, tuple[int, ...]]:
+    """Ids of the texts' tokens by the stock engine's tokenizer, so that both arms are asked about
+    the same tokens. Empty where it has none."""
+    if not stock.abilities.tokenize:
+        return {}
+    room = stock.abilities.max_model_len
+    found = {}
+    for text in texts:
+        ids = await stock.http.tokenize(stock.abilities.model, text=text.text)
+        found[text.id] = (ids or ())[: room - 1 if room else None]
+    return found
 
-    Ids come from the stock engine's tokenizer and are sent as they are, so that both arms are
-    asked about the same tokens.
-    """
-    for arm in (stock, candidate):
-        if not arm.abilities.prompt_logprobs or not stock.abilities.tokenize:
-            lacking = "gives no prompt log-probabilities"
-            if not stock.abilities.tokenize:
-                arm, lacking = stock, "has no /tokenize"
-            why = f"the {arm.name} endpoint {lacking}"
-            append({"event": "unavailable", "what": "fidelity", "why": why})
-            return
+
+async def read_texts(arm: Arm, texts: Mapping[str, Sequence[int]], append: Append) -> None:
+    """Logs the arm's log-probabilities of every token of the texts, which are sent as ids."""
+    why = None
+    if not texts:
+        why = "the stock endpoint has no /tokenize"
+    elif not arm.abilities.prompt_logprobs:
+        why = f"the {arm.name} endpoint gives no prompt log-probabilities"
+    if why is not None:
+        append({"event": "unavailable", "what": "fidelity", "why": why})
+        return
     gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(arm: Arm, text: Text, ids: Sequence[int]) -> None:
+    async def one(id: str, ids: Sequence[int]) -> None:
         async with gate:
             body = {
                 "model": arm.abilities.model,
@@ -53,17 +62,13 @@ async def read_texts(stock: Arm, candidate: Arm, texts: Sequence[Text], append: 
             {
                 "event": "text",
                 "arm": arm.name,
-                "id": text.id,
+                "id": id,
                 "token_ids": ids,
                 "logprobs": _logprobs(ids, entries, arm),
             }
         )
 
-    for text in texts:
-        ids = await stock.http.tokenize(stock.abilities.model, text=text.text)
-        room = stock.abilities.max_model_len
-        ids = (ids or ())[: room - 1 if room else None]
-        await together(one(arm, text, ids) for arm in (stock, candidate))
+    await together(one(id, ids) for id, ids in texts.items())
 
 
 def _logprobs(ids: Sequence[int], entries: Sequence[Any], arm: Arm) -> list[float]:
@@ -81,11 +86,9 @@ def _logprobs(ids: Sequence[int], entries: Sequence[Any], arm: Arm) -> list[floa
         ) from None
 
 
-async def read_greedy(
-    stock: Arm, candidate: Arm, sessions: Sequence[Session], task: Task, append: Append
-) -> None:
-    """Logs temperature-0 replies to the sessions' first turns: stock twice, for the baseline."""
-    for arm, round in ((stock, 0), (candidate, 0), (stock, 1)):
+async def read_greedy(arm: Arm, sessions: Sequence[Session], task: Task, append: Append) -> None:
+    """Logs temperature-0 replies to the sessions' first turns: stock's twice, for the baseline."""
+    for round in (0, 1) if arm.name == "stock" else (0,):
         gate = asyncio.Semaphore(_AT_ONCE)
         async with arm.load_client() as client:
             await together(

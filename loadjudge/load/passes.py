@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from loadjudge.client.lag import LagProbe
@@ -46,9 +46,10 @@ class Finished:
     """A pass that was played and logged: its measured sessions."""
 
     plays: list[PlayRecord]
-    tokens: int  # by trusted count
+    tokens: int  # by trusted count, where there was a counter
     lane_s: float
     window_s: float
+    looks: dict[str, float] | None  # at the engine's gauges in the measured window
 
 
 def salt_of(seed: int, plan: PassPlan) -> str:
@@ -61,11 +62,15 @@ async def play_pass(
     plan: PassPlan,
     load: PassLoad,
     attempt: int,
-    counter: Counter,
+    counter: Counter | None,
     append: Callable[[Event], None],
     progress: Progress,
 ) -> Finished:
-    """Plays one pass and logs it."""
+    """Plays one pass and logs it.
+
+    Without a counter, as no stock engine is up whose tokenizer could count, its counts are left
+    to a later event and its tokens are, for now, as the engine tells them.
+    """
     task = load.task
     family = FAMILIES[arm.abilities.family]
     reset = arm.abilities.prefix_reset and await reset_prefix_cache(arm.http, arm.abilities.family)
@@ -97,8 +102,8 @@ async def play_pass(
             _requests(arm, plan, load, salt),
             load.lanes,
             plays(load.sessions),
-            ramp_fillers(_unmeasured(load), load.lanes, derive(load.seed, plan.workload)),
-            fillers(_unmeasured(load), derive(load.seed, plan.workload, plan.number)),
+            ramp_fillers(unmeasured(load), load.lanes, derive(load.seed, plan.workload)),
+            fillers(unmeasured(load), derive(load.seed, plan.workload, plan.number)),
             _ramp_s(task, plan.workload, load.lanes),
             on_play,
             progress,
@@ -114,8 +119,9 @@ async def play_pass(
             probe.stop()
             await asyncio.gather(looking, return_exceptions=True)
     after = await _counters(arm)
+    summary = _summary(looks)
     measured = [p for p in played if p.measured]
-    counts = await counter.count(measured)
+    counts = await counter.count(measured) if counter else None
     append(
         {
             "event": "pass_end",
@@ -130,25 +136,27 @@ async def play_pass(
                 "max": lag.max_s,
             },
             "cpu": lag.cpu_share,
-            "in_flight": _summary(looks),
+            "in_flight": summary,
             "counters": increase(before, after) if before and after else None,
             "counts": counts,
         }
     )
     done = [p for p in measured if p.outcome == "done"]
+    told = counts or {p.play: [(t.reported_tokens, None) for t in p.turns] for p in done}
     return Finished(
         plays=measured,
-        tokens=sum(n or 0 for p in done for n, _ in counts[p.play]),
+        tokens=sum(n or 0 for p in done for n, _ in told[p.play]),
         lane_s=sum(p.lane_s for p in done),
         window_s=window.close_s - window.open_s,
+        looks=summary,
     )
 
 
-async def probe(arm: Arm, load: PassLoad) -> list[PlayRecord]:
-    """A short unmeasured play of a workload's first sessions."""
+async def probe(arm: Arm, load: PassLoad, *, turns: int | None = None) -> list[PlayRecord]:
+    """A short unmeasured play of a workload's first sessions, or their first ``turns``."""
     played: list[PlayRecord] = []
     plan = PassPlan("probe", arm.name, 0, 0)
-    sessions = load.sessions[:_PROBE_SESSIONS]
+    sessions = [replace(s, turns=s.turns[:turns]) for s in load.sessions[:_PROBE_SESSIONS]]
     lanes = min(_PROBE_LANES, len(sessions))
     async with arm.load_client() as client:
         await Lanes(
@@ -182,7 +190,7 @@ def _requests(arm: Arm, plan: PassPlan, load: PassLoad, salt: str | None) -> Req
     )
 
 
-def _unmeasured(load: PassLoad) -> list[Session]:
+def unmeasured(load: PassLoad) -> list[Session]:
     """Fillers come from sessions that aren't measured, where there are such: a filler that
     shared its first prompt with a measured session would warm the prefix cache for it."""
     measured = {s.id for s in load.sessions}

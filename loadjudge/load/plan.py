@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loadjudge.errors import JudgeError, Status
+from loadjudge.load.task import Residency
 from loadjudge.random import derive, generator
 from loadjudge.record.values import Arm
 from loadjudge.sessions.model import Session
@@ -41,10 +42,13 @@ def order(passes: int) -> list[Arm]:
     return arms
 
 
-def schedule(passes: Mapping[str, int]) -> list[PassPlan]:
-    """All passes of a run, workload after workload; ``passes`` of each arm, by workload.
+def schedule(passes: Mapping[str, int], residency: Residency = "together") -> list[PassPlan]:
+    """All passes of a run; ``passes`` of each arm, by workload.
 
-    More passes only add to the end of a workload's, so a run that goes on keeps what it has.
+    With both engines up, workload after workload. With one at a time, slot after slot, all
+    workloads in each: every workload still has the order S C C S S C, and the engines change
+    places as often as one workload alone would have it. More passes only add to the end of a
+    workload's, so a run that goes on keeps what it has.
     """
     plan = []
     for workload, count in passes.items():
@@ -52,6 +56,8 @@ def schedule(passes: Mapping[str, int]) -> list[PassPlan]:
         for slot, arm in enumerate(order(count)):
             plan.append(PassPlan(workload, arm, played[arm], slot))
             played[arm] += 1
+    if residency == "exclusive":
+        plan.sort(key=lambda one: one.slot)
     return plan
 
 

@@ -12,6 +12,7 @@ from loadjudge.record.evaluation import Limits
 from loadjudge.wire.request import Sampling
 
 HistoryPolicy = Literal["own", "recorded"]
+Residency = Literal["together", "exclusive"]
 Lanes = Annotated[int, Field(ge=1)] | Literal["kv"]
 
 
@@ -76,7 +77,9 @@ class Task(Table):
     max_tokens: int = Field(default=1024, ge=1)  # of a reply, where its session says nothing
     max_turns: int | None = Field(default=None, ge=1)  # sessions end after so many turns
     passes: int = Field(default=3, ge=1)  # of each arm at each workload
-    residency: Literal["together"] = "together"
+    # Both engines up through the run, or one at a time on the device: then pass follows pass
+    # over all workloads, and S C C S S C takes three switches.
+    residency: Residency = "together"
     rule: Literal["decide", "reject"] = "decide"
     budget: str = "10m"  # of passes beyond these, while a gate is undecided under "decide"
     texts: TextsTable = TextsTable()

@@ -243,9 +243,25 @@ class ArmFigures(Model):
     acceptance: float | None = None  # tokens per verify step
     acceptance_source: AcceptanceSource | None = None
     accepted_at: list[float] | None = None  # share of verify steps that accept at each position
+    kv_usage_mean: float | None = None  # share of the KV cache in use, over the measured windows
     kv_usage_max: float | None = None
+    waiting_max: float | None = None  # requests
     preemptions: float | None = None
     latencies: dict[str, Latency]  # ttft, ttfot, itl, tpot, e2el, queue
+
+
+class KvFill(Model):
+    """A workload whose lanes are to fill the KV cache, and whether they did. Shares by arm."""
+
+    kv_tokens: float  # stock's cache
+    mean_live_context: float  # tokens that a lane was expected to hold
+    fill: float  # the share that was meant
+    use: dict[str, float | None]  # mean share in use over the measured windows
+    use_most: dict[str, float | None]
+    waiting_most: dict[str, float | None]  # requests
+    preemptions: dict[str, float | None]
+    reached: bool | None  # by stock; None: it doesn't tell its use
+    sentence: str
 
 
 class WorkloadFigures(Model):
@@ -255,6 +271,7 @@ class WorkloadFigures(Model):
     lag_s: float  # the worst pass's mean event-loop lag
     median_tpot_s: float
     lag_share: float  # the worst pass's own lag over its median time between reads
+    kv: KvFill | None = None  # of a workload with lanes = "kv"
 
 
 class Evaluation(Model):

@@ -11,6 +11,7 @@ from loadjudge.errors import JudgeError, Status
 from loadjudge.record.codec import play_from_event, scored_from_event
 from loadjudge.record.log import Event, read_events
 from loadjudge.record.values import (
+    Arm,
     FixedText,
     GreedyReply,
     MemoryPeak,
@@ -53,7 +54,10 @@ def _read(directory: Path) -> RunRecord:
     header: Event | None = None
     plays: dict[int, list[Event]] = {}
     starts: dict[int, Event] = {}
-    passes: dict[tuple[str, int], PassRecord] = {}
+    ends: dict[int, Event] = {}
+    ended: dict[tuple[str, int], int] = {}  # which attempt
+    counts: dict[int, dict[str, Any]] = {}
+    evidence: set[Arm] = set()
     texts: dict[tuple[str, str], FixedText] = {}
     greedy: dict[tuple[str, int, str], GreedyReply] = {}
     scored: dict[tuple[str, str, int, str, int], ScoredReply] = {}
@@ -78,11 +82,18 @@ def _read(directory: Path) -> RunRecord:
                 attempt = event["attempt"]
                 start = starts[attempt]
                 key = (start["workload"], start["slot"])
-                if key in passes:
+                if key in ended:
                     raise JudgeError(
                         f"{directory}: pass {key[1]} of {key[0]} ends twice in the log", Status.RUN
                     )
-                passes[key] = _pass(start, plays.pop(attempt), event)
+                ended[key] = attempt
+                ends[attempt] = event
+                if event["counts"] is not None:
+                    counts[attempt] = event["counts"]
+            case "counts":
+                counts[event["attempt"]] = event["counts"]
+            case "evidence":
+                evidence.add(event["arm"])
             case "text":
                 text = FixedText(
                     arm=event["arm"],
@@ -104,9 +115,8 @@ def _read(directory: Path) -> RunRecord:
                 one = scored_from_event(event)
                 scored[one.arm, one.workload, one.number, one.play, one.turn] = one
             case "memory":
-                before = memory.get(event["arm"])
-                peak = max(event["peak_mib"], before.peak_mib if before else 0.0)
-                memory[event["arm"]] = MemoryPeak(event["arm"], peak, event["kind"])
+                one_peak = MemoryPeak(event["arm"], event["peak_mib"], event["kind"])
+                memory[event["arm"]] = _higher(memory.get(event["arm"]), one_peak)
             case "engine":
                 engines.append(event)
             case "extend":
@@ -129,9 +139,12 @@ def _read(directory: Path) -> RunRecord:
                 raise JudgeError(f"{directory}: the log holds an unknown event {other!r}")
     if header is None:
         raise JudgeError(f"{directory}: the log holds no run yet")
+    passes = {a: _pass(starts[a], plays[a], ends[a], counts.get(a)) for a in ended.values()}
     return RunRecord(
         header=header,
         passes=tuple(passes.values()),
+        evidence=frozenset(evidence),
+        uncounted={a: one.measured for a, one in passes.items() if a not in counts},
         texts=tuple(texts.values()),
         greedy=tuple(greedy.values()),
         extended=dict(extended),
@@ -146,15 +159,24 @@ def _read(directory: Path) -> RunRecord:
     )
 
 
-def _pass(start: Event, plays: list[Event], end: Event) -> PassRecord:
-    counts: dict[str, Any] = end["counts"]
+def _higher(before: MemoryPeak | None, now: MemoryPeak) -> MemoryPeak:
+    """The peak of the run. Once an engine was seen on a device, that is the memory that counts."""
+    if before is None or before.kind != now.kind:
+        return before if before is not None and before.kind == "device" else now
+    return max(before, now, key=lambda one: one.peak_mib)
+
+
+def _pass(
+    start: Event, plays: list[Event], end: Event, counts: dict[str, Any] | None
+) -> PassRecord:
+    told = counts or {}
     return PassRecord(
         workload=start["workload"],
         arm=start["arm"],
         number=start["number"],
         slot=start["slot"],
         lanes=start["lanes"],
-        plays=tuple(play_from_event(p, counts.get(p["play"])) for p in plays),
+        plays=tuple(play_from_event(p, told.get(p["play"])) for p in plays),
         open_s=end["open_s"],
         close_s=end["close_s"],
         lag=end["lag"],

@@ -13,6 +13,7 @@ Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Arm = Literal["stock", "candidate"]
 ARMS: tuple[Arm, Arm] = ("stock", "candidate")
 CountSource = Literal["ids", "tokenizer", "usage"]
+MemoryKind = Literal["device", "rss"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class MemoryPeak:
 
     arm: Arm
     peak_mib: float
-    kind: Literal["device", "rss"]
+    kind: MemoryKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +193,12 @@ class RunRecord:
     died: dict[str, Any] | None  # the event that ended a failed run
     scored: tuple[ScoredReply, ...] = ()
     extended: dict[str, int] = field(default_factory=dict)  # passes beyond the task's, by workload
+    evidence: frozenset[Arm] = (
+        frozenset()
+    )  # arms whose fixed texts and greedy replies are all there
+    # Measured plays of passes that ended while no stock engine was up to count their tokens, by
+    # the pass's number among all attempts.
+    uncounted: dict[int, tuple[PlayRecord, ...]] = field(default_factory=dict)
 
     def of(self, workload: str, arm: Arm) -> tuple[PassRecord, ...]:
         return tuple(p for p in self.passes if p.workload == workload and p.arm == arm)

@@ -105,10 +105,8 @@ def accounts(row: Row, evaluation: Evaluation) -> tuple[Account, ...]:
             "mean in flight, as the server saw it",
             tuple((formats.decimal(seen.get(arm)), "") for arm in ARMS),
         ),
-        Account(
-            "KV cache in use at most",
-            tuple((formats.share(a.kv_usage_max if a else None), "") for a in arms),
-        ),
+        Account("KV cache in use, mean", tuple(map(_kv_use, arms))),
+        counts("requests waiting at most", "waiting_max"),
         counts("preemptions", "preemptions"),
     )
 
@@ -133,6 +131,12 @@ def _cached(arm: ArmFigures | None) -> Cell:
         return formats.UNKNOWN, ""
     of = formats.share(arm.cached_tokens / arm.prompt_tokens) if arm.prompt_tokens else ""
     return formats.count(arm.cached_tokens), of
+
+
+def _kv_use(arm: ArmFigures | None) -> Cell:
+    most = arm.kv_usage_max if arm else None
+    beside = "" if most is None else f"at most {formats.share(most)}"
+    return formats.share(arm.kv_usage_mean if arm else None), beside
 
 
 def _accepted_at(arm: ArmFigures | None) -> Cell:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from loadjudge.record.evaluation import ArmFigures, Evaluation, Latency, Pooled, Ratio
+from loadjudge.record.evaluation import ArmFigures, Evaluation, KvFill, Latency, Pooled, Ratio
 from loadjudge.record.values import Arm
 from loadjudge.report import formats
 
@@ -26,6 +26,7 @@ class Row:
     arms: dict[str, ArmFigures]
     acceptance: float | None  # the candidate's
     stock_acceptance: float | None
+    kv: KvFill | None = None  # of lanes that are to fill the KV cache
 
     @property
     def description(self) -> str:
@@ -34,6 +35,8 @@ class Row:
         if self.lanes is None:
             return known or "lanes not recorded"
         lanes = formats.plural(self.lanes, "lane")
+        if self.kv is not None and not self.kv.reached:
+            known = "KV cache not shown to be full"
         return f"{lanes}, {known}" if known and "lane" not in known else lanes
 
     def latency(self, arm: Arm, name: str) -> Latency | None:
@@ -63,4 +66,5 @@ def _row(evaluation: Evaluation, workload: str) -> Row:
         arms=arms,
         acceptance=candidate.acceptance if candidate and acceptance is None else acceptance,
         stock_acceptance=stock.acceptance if stock else None,
+        kv=figures.kv if figures else None,
     )

@@ -108,6 +108,8 @@ def _lines(rows: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:
     if any(row.control_pooled for row in rows):
         yield "  95 % interval", [formats.span(row.control_pooled) for row in rows]
     yield "lanes", [formats.count(row.lanes, formats.MISSING) for row in rows]
+    if any(row.kv is not None for row in rows):
+        yield "KV cache in use, stock", [_kv_use(row) for row in rows]
     yield "tokens per verify step", [formats.decimal(row.acceptance) for row in rows]
     if any(row.stock_acceptance is not None for row in rows):
         yield "  stock", [formats.decimal(row.stock_acceptance) for row in rows]
@@ -125,6 +127,13 @@ def _lines(rows: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:
     for arm in ARMS:
         rates = [row.arms[arm].tokens_per_s if arm in row.arms else None for row in rows]
         yield f"tokens/s, {arm}", [formats.decimal(rate, 1, formats.MISSING) for rate in rates]
+
+
+def _kv_use(row: Row) -> str:
+    """In the mean; where the lanes were to fill the cache and didn't, what was meant."""
+    figures = row.arms.get("stock")
+    use = formats.share(figures.kv_usage_mean if figures else None)
+    return use if row.kv is None or row.kv.reached else f"{use} of {formats.share(row.kv.fill)}"
 
 
 def _passes(rows: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:

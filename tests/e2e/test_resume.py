@@ -50,10 +50,11 @@ def living_engines(directory: Path) -> list[str]:
         if process.name.isdigit():
             try:
                 output = os.readlink(process / "fd" / "2")
+                line = (process / "cmdline").read_bytes().decode()
             except OSError:
                 continue
             if output.startswith(str(directory)):
-                found.append((process / "cmdline").read_bytes().decode())
+                found.append(line)
     return found
 
 

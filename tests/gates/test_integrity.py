@@ -157,3 +157,11 @@ def test_silent_padding_shows_at_the_end_where_silence_within_replies_varies(mak
     gate, _ = check(run_of(make, lambda i: quiet(i * i, 5), lambda i: quiet(i, 1)))
     assert gate.verdict == "fail"
     assert "come after the text has ended" in gate.sentence
+
+
+def test_replies_that_nobody_counted_tell_no_silence(make: Any) -> None:
+    """A run that ended before its replies were counted divided by no tokens."""
+    uncounted = make.play("a", None, turns=(make.turn(None, source=None, token_ids=None),))
+    passes = [*make.passes("stock", [100]), make.one_pass("candidate", 0, [uncounted])]
+    _, figures = check(make.run(passes))
+    assert "silence" in figures.unknown

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from loadjudge.errors import JudgeError
-from loadjudge.load.context import kv_lanes, mean_live_context
+from loadjudge.load.context import corrected_lanes, kv_lanes, mean_live_context
 from loadjudge.load.passes import _summary, salt_of
 from loadjudge.load.plan import PassPlan
 from loadjudge.load.together import together
@@ -27,6 +27,30 @@ def test_without_prompt_tokens_no_context_is_known(make: Any) -> None:
 def test_lanes_fill_their_share_of_the_cache_and_are_one_at_least() -> None:
     assert kv_lanes(10_000, 450, 0.9) == 20
     assert kv_lanes(100, 450, 0.9) == 1
+
+
+def looks(use: float | None, samples: float = 10.0, **more: float) -> dict[str, float]:
+    told = {} if use is None else {"kv_usage_mean": use}
+    return {"mean": 20.0, "max": 20.0, "samples": samples, **told, **more}
+
+
+@pytest.mark.parametrize(
+    ("seen", "lanes"),
+    [
+        (looks(0.6), 30),  # a lane held two thirds of what was counted
+        (looks(0.96), 19),
+        (looks(0.86), 20),  # near enough
+        (looks(0.1), 80),  # four times as many at most
+        (looks(0.6, waiting_mean=3.0), 20),  # something else bounds what runs
+        (looks(0.6, samples=3.0), 20),
+        (looks(None), 20),
+        (None, 20),
+    ],
+)
+def test_lanes_are_corrected_by_the_caches_own_use(
+    seen: dict[str, float] | None, lanes: int
+) -> None:
+    assert corrected_lanes(20, 0.9, seen) == lanes
 
 
 @pytest.mark.parametrize(

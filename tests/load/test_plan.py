@@ -108,3 +108,17 @@ def test_request_seeds_are_both_arms_alike_and_new_for_all_else() -> None:
     assert len(set(seeds)) == len(seeds)
     assert seeds == [request_seed(*n) for n in names]
     assert all(0 <= s < 2**31 for s in seeds)
+
+
+def test_one_engine_at_a_time_changes_places_three_times_over_all_workloads() -> None:
+    plan = schedule({"solo": 3, "busy": 3}, "exclusive")
+    assert "".join(p.arm[0] for p in plan) == "ss" + "cccc" + "ssss" + "cc"
+    assert [p.workload for p in plan] == ["solo", "busy"] * 6
+    assert {*plan} == {*schedule({"solo": 3, "busy": 3})}
+
+
+def test_more_passes_only_add_to_a_plan_of_one_engine_at_a_time() -> None:
+    before = schedule({"solo": 2, "busy": 2}, "exclusive")
+    after = schedule({"solo": 2, "busy": 3}, "exclusive")
+    assert after[: len(before)] == before
+    assert {p.workload for p in after[len(before) :]} == {"busy"}

@@ -39,7 +39,7 @@ def played(play: Any, attempt: int = 0) -> dict[str, Any]:
     return {"event": "play", "attempt": attempt, **play_event(play)}
 
 
-def ended(counts: dict[str, Any], attempt: int = 0) -> dict[str, Any]:
+def ended(counts: dict[str, Any] | None, attempt: int = 0) -> dict[str, Any]:
     values = {"open_s": 0.5, "close_s": 2.0, "lag": LAG, "cpu": 0.1}
     return {
         "event": "pass_end",
@@ -109,6 +109,32 @@ def test_a_pass_that_ends_twice_is_refused(make: Any, tmp_path: Path, again: int
 def test_memory_is_the_most_that_any_event_tells(tmp_path: Path) -> None:
     peaks = [{"event": "memory", "arm": "stock", "peak_mib": m, "kind": "rss"} for m in (5, 9, 7)]
     assert read_run(written(tmp_path, RUN, *peaks)).memory == (MemoryPeak("stock", 9, "rss"),)
+
+
+def test_once_an_engine_was_seen_on_a_device_that_memory_counts(tmp_path: Path) -> None:
+    """A resident figure of the first seconds, before the device was looked at, stood beside it."""
+    kinds = (("rss", 5000), ("device", 300), ("device", 200), ("rss", 6000))
+    peaks = [{"event": "memory", "arm": "stock", "peak_mib": m, "kind": k} for k, m in kinds]
+    assert read_run(written(tmp_path, RUN, *peaks)).memory == (MemoryPeak("stock", 300, "device"),)
+
+
+def test_a_pass_that_was_counted_later_has_its_counts(make: Any, tmp_path: Path) -> None:
+    later = {"event": "counts", "attempt": 0, "counts": {"a#0": [[9, "ids"]]}}
+    run = read_run(written(tmp_path, RUN, started(), played(make.play("a")), ended(None), later))
+    assert [p.tokens for p in run.passes[0].measured] == [9]
+    assert run.uncounted == {}
+
+
+def test_a_pass_that_nobody_counted_yet_is_known_with_its_plays(make: Any, tmp_path: Path) -> None:
+    filler = played(make.play("f", measured=False, play="filler-0"))
+    run = read_run(written(tmp_path, RUN, started(), played(make.play("a")), filler, ended(None)))
+    assert [t.tokens for p in run.passes[0].measured for t in p.turns] == [None]
+    assert {a: [p.play for p in plays] for a, plays in run.uncounted.items()} == {0: ["a#0"]}
+
+
+def test_arms_whose_evidence_is_all_there_are_known(tmp_path: Path) -> None:
+    run = read_run(written(tmp_path, RUN, {"event": "evidence", "arm": "stock"}))
+    assert run.evidence == {"stock"}
 
 
 def test_a_died_run_that_is_resumed_is_not_dead(tmp_path: Path) -> None:
