@@ -16,6 +16,7 @@ from pathlib import Path
 from time import monotonic
 
 from loadjudge.client.client import LoadClient
+from loadjudge.client.connection import Timeouts
 from loadjudge.client.failures import CallError
 from loadjudge.client.http import PlainClient
 from loadjudge.errors import JudgeError
@@ -28,6 +29,7 @@ from loadjudge.servers.process import EngineProcess
 from loadjudge.wire.request import Sampling, chat_body
 
 _QUESTION = "What is the capital of France?"
+_PATIENCE_S = 600.0  # for the first token: some engines compile what they need for it
 # A download is told to a log, not to a terminal; a hub that can't be reached is not tried for long.
 _QUIET = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_ETAG_TIMEOUT": "20"}
 
@@ -97,7 +99,11 @@ async def _asked(engine: Engine, log: Path) -> tuple[float, str]:
     process = EngineProcess(engine, "", log)
     try:
         seconds = await process.start()
-        async with PlainClient(process.url) as http, LoadClient(process.url) as client:
+        patience = Timeouts(first_byte_s=_PATIENCE_S, idle_s=_PATIENCE_S)
+        async with (
+            PlainClient(process.url) as http,
+            LoadClient(process.url, timeouts=patience) as client,
+        ):
             body = chat_body(
                 (await http.model(None)).id,
                 [{"role": "user", "content": _QUESTION}],

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from loadjudge.client.client import LoadClient
+from loadjudge.client.connection import Timeouts
 from loadjudge.client.http import PlainClient
 from loadjudge.gates.scorers.endpoint import endpoint_scorer
 from loadjudge.paths import data_root
@@ -16,7 +17,7 @@ from loadjudge.servers.home import home
 from loadjudge.servers.kit import Kit
 from loadjudge.sessions.read import read_sessions
 from loadjudge.wire.request import Sampling, chat_body
-from tests.engines.conftest import TASK
+from tests.engines.conftest import PATIENCE_S, TASK
 
 pytestmark = pytest.mark.engines
 
@@ -45,7 +46,11 @@ def torch_scores(kit: Kit, requests: list[dict[str, Any]]) -> list[dict[str, Any
 async def test_endpoint_and_torch_scorers_agree(kit: Kit, stock: str) -> None:
     sessions = read_sessions(data_root() / "gates" / TASK / "sessions.jsonl", "auto")[:6]
     asked = []
-    async with PlainClient(stock) as http, LoadClient(stock) as client:
+    patience = Timeouts(first_byte_s=PATIENCE_S, idle_s=PATIENCE_S)
+    async with (
+        PlainClient(stock, timeout_s=PATIENCE_S) as http,
+        LoadClient(stock, timeouts=patience) as client,
+    ):
         for seed, session in enumerate(sessions):
             body = chat_body(
                 TASK,

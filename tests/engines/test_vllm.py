@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from loadjudge.client.client import LoadClient
+from loadjudge.client.connection import Timeouts
 from loadjudge.client.http import PlainClient
 from loadjudge.record.evaluation import read_evaluation
 from loadjudge.record.log import EVENTS
@@ -24,6 +25,8 @@ from tests.engines.conftest import ENGINES, PATIENCE_S, TASK, Cli
 
 pytestmark = pytest.mark.engines
 
+PATIENT = ("--idle-timeout", str(PATIENCE_S))  # others may use these cores
+
 
 def test_what_is_installed_is_kept(kit: Kit, cli: Cli) -> None:
     done = cli("servers", "install", TASK)
@@ -33,7 +36,7 @@ def test_what_is_installed_is_kept(kit: Kit, cli: Cli) -> None:
 
 
 async def test_vllm_can_do_all_that_the_judge_asks_for(stock: str) -> None:
-    async with PlainClient(stock) as http:
+    async with PlainClient(stock, timeout_s=PATIENCE_S) as http:
         found = await ask_abilities(http, None, None)
         assert (found.model, found.family, found.max_model_len) == (TASK, "vllm", 1024)
         assert found.token_ids
@@ -42,7 +45,8 @@ async def test_vllm_can_do_all_that_the_judge_asks_for(stock: str) -> None:
         assert found.prompt_logprobs
         assert found.prefix_reset
         assert found.kv_tokens == 64 * 32  # small enough for two cores to fill
-        async with LoadClient(stock) as client:
+        patience = Timeouts(first_byte_s=PATIENCE_S, idle_s=PATIENCE_S)
+        async with LoadClient(stock, timeouts=patience) as client:
             body = chat_body(
                 TASK,
                 [{"role": "user", "content": "What is the capital of France?"}],
@@ -83,7 +87,8 @@ def test_the_unpatched_engine_breaks_and_the_judge_says_how(
     run = tmp_path / "run"
     path = task("excess_likelihood_bound = 0.5", tokens=300, sessions=6)
     engine = ENGINES / "ngram-unpatched"
-    done = cli("judge", "--task", path, "--stock", stock, "--candidate", engine, "-o", run)
+    arms = ("--stock", stock, "--candidate", engine)
+    done = cli("judge", "--task", path, *arms, "-o", run, *PATIENT)
     assert done.returncode in (1, 4), done.stderr
     if done.returncode == 1:
         gates = read_evaluation(run / "evaluation.json").gates or {}
@@ -102,7 +107,7 @@ def test_a_worker_that_is_killed_ends_the_run_and_leaves_nothing(
     judge = subprocess.Popen(
         [
             *(sys.executable, "-m", "loadjudge", "judge", "--task", str(task())),
-            *("--candidate", str(ENGINES / "ngram"), "--output", str(run)),
+            *("--candidate", str(ENGINES / "ngram"), "--output", str(run), *PATIENT),
         ],
         stderr=subprocess.PIPE,
         text=True,
