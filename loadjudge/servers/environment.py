@@ -1,7 +1,7 @@
 """An engine's virtual environment: made once, found again, gone on with after an interrupt.
 
 It counts as finished from its marker on, which is written last. A pip that was interrupted leaves
-a folder that pip itself can go on with; only what has no interpreter yet is made anew.
+a folder that pip itself can go on with; only one that has no pip yet is made anew.
 """
 
 import json

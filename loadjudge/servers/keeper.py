@@ -49,7 +49,7 @@ def main(command: list[str], grace_s: float, end_fd: int) -> int:
         for fd, _ in poll.poll():
             if fd != 0:
                 continue
-            shared |= _shared_of(_others())
+            shared |= shared_of(_others())
             if not os.read(0, 1):
                 _stop(engine, grace_s)
                 break
@@ -122,7 +122,7 @@ def tree_of(leader: int) -> list[int]:
     return sorted(members)
 
 
-def _shared_of(pids: list[int]) -> set[str]:
+def shared_of(pids: list[int]) -> set[str]:
     """Shared memory of these processes: mapped by one, or with one's id in its name."""
     found: set[str] = set()
     for pid in pids:

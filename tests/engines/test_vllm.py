@@ -124,7 +124,7 @@ def test_a_worker_that_is_killed_ends_the_run_and_leaves_nothing(
     workers = [p for p in tree if "VLLM::Worker" in " ".join(p.cmdline())]
     sockets = {c.laddr for p in tree for c in p.net_connections("unix") if c.laddr}
     files = [Path(s) for s in sockets if Path(s).exists()]
-    shared = keeper._shared_of([p.pid for p in tree])
+    shared = keeper.shared_of([p.pid for p in tree])
     assert len(workers) == 2
     assert files
     assert shared
