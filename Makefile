@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH := .venv-torch
 
-.PHONY: demo test lint types pytest test-torch bench clean
+.PHONY: demo test lint types pytest test-torch test-engines bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/loadjudge demo
@@ -19,7 +19,12 @@ types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 pytest: $(VENV)/installed-dev
-	$(BIN)/pytest
+	$(BIN)/pytest -m 'not engines'
+
+# The judge on real engines: vLLM on this machine's CPU, installed first where it is missing.
+test-engines: $(VENV)/installed-dev
+	$(BIN)/loadjudge servers install smollm2-135m
+	$(BIN)/pytest -m engines tests/engines --durations 0
 
 # The torch scorer's tests, in an environment of their own: torch is large, and an extra.
 test-torch: $(TORCH)/installed

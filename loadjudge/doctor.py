@@ -17,6 +17,7 @@ from loadjudge.errors import JudgeError
 from loadjudge.load.task import find_task
 from loadjudge.paths import data_root
 from loadjudge.servers.engine import find_engine
+from loadjudge.servers.install import missing
 from loadjudge.servers.memory import device_use
 
 _LAG_FINE_S = 0.0005
@@ -130,5 +131,7 @@ def _tasks() -> list[Finding]:
             findings.append(Finding("missing", f"task {name}", error.sentence))
             continue
         detail = f"stock: {engine.name}" if engine else "give --stock and --candidate"
+        if engine and (lacking := missing([engine])):
+            detail += f"; to be installed: {', '.join(lacking)}"
         findings.append(Finding("ok", f"task {name}", detail))
     return findings

@@ -17,6 +17,7 @@ from loadjudge.cli import (
     rejudge,
     report,
     serve,
+    servers,
     sessions,
     sweep,
 )
@@ -45,6 +46,7 @@ app.command("sweep")(configurable(sweep.sweep))
 app.command("serve")(serve.serve)
 app.command("metrics")(metrics.metrics)
 app.command("proxy")(configurable(proxy.proxy))
+app.add_typer(servers.app, name="servers")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(gates.app, name="gates")
 app.command("doctor")(doctor.doctor)

@@ -119,10 +119,11 @@ def judge(
                     f"task {its.name} has no stock engine of its own: give --stock DIR_OR_URL",
                     Status.USAGE,
                 )
+            stock_engine = find_engine(stock)
             options = Options(
                 task=its,
-                stock=find_engine(stock),
-                candidate=find_engine(candidate),
+                stock=stock_engine,
+                candidate=find_engine(candidate, stock_engine.kit),
                 session_files=tuple(dataset) if dataset else session_files(its, split),
                 dataset_format=dataset_format if dataset else its.dataset_format,
                 split=split if not dataset else "given files",
@@ -153,9 +154,11 @@ def play(
     ``metrics``: port and address at which a process of its own serves the run's metrics.
     """
     from loadjudge.cli.outcome import write_outcome
+    from loadjudge.cli.servers import make_missing
     from loadjudge.judge import Judge
     from loadjudge.load.arm import Access
 
+    make_missing([options.stock, options.candidate])
     access = Access.from_environment(headers, options.insecure, options.idle_timeout_s)
     play_run(
         lambda watcher: Judge(options, access, directory, watcher, resume=resume).run(),

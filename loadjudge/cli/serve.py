@@ -19,6 +19,7 @@ def serve(
     import re
     import shlex
 
+    from loadjudge.cli.servers import make_missing
     from loadjudge.errors import JudgeError, Status
     from loadjudge.servers.engine import find_engine
     from loadjudge.servers.process import EngineProcess
@@ -28,9 +29,12 @@ def serve(
         raise JudgeError(f"{directory} is a URL: it is served already", Status.USAGE)
     if dry_run:
         words = engine.filled(socket=Path("SOCKET"), port=0, model=model)
-        env = [f"{k}={shlex.quote(v)}" for k, v in engine.env.items()]
-        typer.echo(" ".join([*env, shlex.join(words)]))
+        env = engine.filled_env(socket=Path("SOCKET"), port=0, model=model)
+        typer.echo(
+            " ".join([*(f"{k}={shlex.quote(v)}" for k, v in env.items()), shlex.join(words)])
+        )
         return
+    make_missing([engine])
     path = log or Path(re.sub(r"[^\w.+-]+", "-", engine.name).strip("-") + ".log")
 
     async def whole() -> None:

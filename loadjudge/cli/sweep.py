@@ -295,7 +295,7 @@ def _engines(base_urls: list[str], stock: str | None, candidate: str | None) -> 
         raise JudgeError("--base-url can be given twice at most", Status.USAGE)
     engines: dict[Arm, Engine] = {"stock": find_engine(given[0])}
     if len(given) == 2:
-        engines["candidate"] = find_engine(given[1])
+        engines["candidate"] = find_engine(given[1], engines["stock"].kit)
     return engines
 
 

@@ -150,9 +150,10 @@ def same_files(event: Mapping[str, Any], directory: Path) -> tuple[Path, ...]:
 
 def same_engines(event: Mapping[str, Any], directory: Path) -> dict[str, Engine]:
     """A run's engines by arm. Raises JudgeError where one has changed since."""
-    engines = {}
+    engines: dict[str, Engine] = {}
     for arm, kept in event["engines"].items():
-        engines[arm] = find_engine(kept["url"] or kept["directory"])
+        kit = engines["stock"].kit if "stock" in engines else None
+        engines[arm] = find_engine(kept["url"] or kept["directory"], kit)
         if engines[arm].describe() != kept:
             raise JudgeError(
                 f"{directory} can't be resumed: the {arm} engine {kept['name']} has changed"

@@ -16,7 +16,7 @@ from loadjudge.record.values import Arm as ArmName
 
 # How long an engine may take to end once its endpoint fails: a server whose worker has died
 # answers errors for a while before it ends itself.
-_ENDS_WITHIN_S = 15.0
+_ENDS_WITHIN_S = 30.0
 _LOOK_EVERY_S = 0.25
 
 
@@ -87,7 +87,9 @@ class Engines:
         """Waits for the story. An engine that dies ends it, with the engine's own last words."""
         try:
             await asyncio.wait([story, self._death], return_when=asyncio.FIRST_COMPLETED)
-            if story.done() and not story.cancelled() and story.exception():
+            if story.done() and not story.cancelled():
+                # Also where it came to its end: a few failed turns don't cut it short, and an
+                # engine that dies of the last of them is what has to be told.
                 await self._dying()
             if self._death.done():
                 self._death.result()

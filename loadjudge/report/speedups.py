@@ -1,7 +1,10 @@
 """The plot of speedups: passes, pooled ratio with its interval, and A/A, for each workload."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from loadjudge.record.evaluation import Pooled
 from loadjudge.report.axes import (
@@ -35,9 +38,9 @@ def speedup_plot(rows: Sequence[Row]) -> str:
         axes.axvline(1, color=INK, lw=1)
         for number, row in enumerate(rows):
             y = -number
-            _draw_control(axes, row, y)
+            _draw_control(axes, row, y, (low, high))
             if row.pooled is not None:
-                interval = [row.pooled.low, row.pooled.high]
+                interval = np.clip([row.pooled.low, row.pooled.high], low, high)
                 axes.plot(interval, [y, y], color=COLOURS["candidate"], lw=2.6, alpha=0.55)
             axes.plot(
                 row.ratio.passes,
@@ -69,10 +72,10 @@ def speedup_plot(rows: Sequence[Row]) -> str:
         return to_svg(figure, "speedups", _label(rows))
 
 
-def _draw_control(axes: "Axes", row: Row, y: int) -> None:
+def _draw_control(axes: "Axes", row: Row, y: int, within: tuple[float, float]) -> None:
     """A/A: its interval as a band, its passes as ticks."""
     if row.control_pooled is not None:
-        left, right = row.control_pooled.low, row.control_pooled.high
+        left, right = np.clip([row.control_pooled.low, row.control_pooled.high], *within)
         axes.fill_between([left, right], y - 0.27, y + 0.27, color=BAND, lw=0)
     if row.control is not None:
         marks = row.control.passes
@@ -85,8 +88,8 @@ def _limits(rows: Sequence[Row]) -> tuple[float, float]:
         values += [*row.ratio.passes, row.ratio.ratio]
         values += row.control.passes if row.control else []
         values += [*_ends(row.pooled), *_ends(row.control_pooled)]
-    positive = [v for v in values if v > 0]
-    low, high = min(positive), max(positive)
+    drawn = [v for v in values if 0 < v < math.inf]  # one session bounds nothing
+    low, high = min(drawn), max(drawn)
     pad = max((high / low) ** 0.08, 1.05)
     return low / pad, high * pad
 

@@ -8,10 +8,17 @@ all descendants: an engine's workers may lead sessions of their own, and those w
 become the keeper's children. Once the engine itself has ended its exit status is written to
 END_FD, before what is left is ended: that may take GRACE_S. Nothing but the standard library is
 imported: the keeper costs a few MiB.
+
+A process that is killed leaves its shared memory behind, as no file descriptor's end removes it.
+So at each byte on standard input, which the judge writes when the engine is ready, and before the
+tree is ended, the keeper notes which shared memory is the tree's: what its processes have mapped,
+and what has one's id in its name (OpenMP's). What is left of that in the end, and mapped by nobody
+else, it removes.
 """
 
 import ctypes
 import os
+import re
 import select
 import signal
 import subprocess
@@ -19,6 +26,7 @@ import sys
 import time
 
 GRACE_S = 10.0
+SHARED = "/dev/shm"
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
@@ -36,14 +44,19 @@ def main(command: list[str], grace_s: float, end_fd: int) -> int:
     poll = select.poll()
     poll.register(0, select.POLLHUP | select.POLLIN)
     poll.register(ended, select.POLLIN)
+    shared: set[str] = set()
     while engine.poll() is None:
         for fd, _ in poll.poll():
-            if fd == 0 and not os.read(0, 1):
+            if fd != 0:
+                continue
+            shared |= shared_of(_others())
+            if not os.read(0, 1):
                 _stop(engine, grace_s)
                 break
     code = engine.returncode if engine.returncode >= 0 else 128 - engine.returncode
     _tell(end_fd, code)
     _end_rest(grace_s)
+    _remove(shared)
     return code
 
 
@@ -107,6 +120,38 @@ def tree_of(leader: int) -> list[int]:
         grown = len(members)
         members |= {pid for pid, parent in parents.items() if parent in members}
     return sorted(members)
+
+
+def shared_of(pids: list[int]) -> set[str]:
+    """Shared memory of these processes: mapped by one, or with one's id in its name."""
+    found: set[str] = set()
+    for pid in pids:
+        found |= _mapped(pid)
+    if os.path.isdir(SHARED):
+        for name in os.listdir(SHARED):
+            if any(int(number) in pids for number in re.findall(r"\d+", name)):
+                found.add(f"{SHARED}/{name}")
+    return found
+
+
+def _mapped(pid: int) -> set[str]:
+    try:
+        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
+            return {line.split(maxsplit=5)[5].strip() for line in file if f" {SHARED}/" in line}
+    except OSError:  # it has ended, or is not ours
+        return set()
+
+
+def _remove(shared: set[str]) -> None:
+    """Removes what is left of it and nobody has mapped."""
+    left = {path for path in shared if os.path.exists(path)}
+    if left:
+        left -= set().union(*(_mapped(int(n)) for n in os.listdir("/proc") if n.isdigit()))
+    for path in left:
+        try:
+            os.unlink(path)
+        except OSError as e:
+            print(f"{path}: {e.strerror}", file=sys.stderr)
 
 
 if __name__ == "__main__":

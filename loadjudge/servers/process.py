@@ -14,8 +14,7 @@ from loadjudge.client.http import PlainClient
 from loadjudge.errors import JudgeError, Status
 from loadjudge.servers import keeper
 from loadjudge.servers.engine import Engine
-
-_TAIL_LINES = 15
+from loadjudge.servers.logtail import cause_of, tail_of
 
 
 class EngineProcess:
@@ -35,6 +34,7 @@ class EngineProcess:
         self._folder = Path(tempfile.gettempdir(), f"loadjudge-{secrets.token_hex(6)}")
         path = self._folder / "engine.sock"
         self.command = engine.filled(socket=path, port=port, model=model)
+        self._env = engine.filled_env(socket=path, port=port, model=model)
         self.url = f"http://127.0.0.1:{port}/v1" if engine.uses_port else f"unix:{path}"
         self._process: asyncio.subprocess.Process | None = None
         self._end: asyncio.Task[int] | None = None  # of the engine itself: its exit status
@@ -61,7 +61,8 @@ class EngineProcess:
                     stdout=log,
                     stderr=log,
                     cwd=self.engine.directory,
-                    env={**os.environ, **self.engine.env},
+                    # What an engine leaves among temporary files, such as sockets, ends with it.
+                    env={**os.environ, "TMPDIR": str(self._folder), **self._env},
                     start_new_session=True,
                     pass_fds=(end_fd,),
                 )
@@ -83,7 +84,13 @@ class EngineProcess:
         except BaseException:
             await self.stop()
             raise
+        self._note_what_it_shares()
         return monotonic() - started
+
+    def _note_what_it_shares(self) -> None:
+        """A byte tells the keeper to look at what shared memory its processes have by now."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.write(b".")
 
     async def _ready(self) -> None:
         async with PlainClient(self.url, timeout_s=5) as http:
@@ -91,7 +98,7 @@ class EngineProcess:
                 if self._end is None or self._end.done():
                     raise JudgeError(
                         f"the engine {self.engine.name} ended while it started "
-                        f"({self._ended()}); its log ends:\n{self.tail()}"
+                        f"({self._why_ended()}); its log ends:\n{self.tail()}"
                     )
                 await asyncio.sleep(0.05)
 
@@ -103,8 +110,8 @@ class EngineProcess:
         if self._stopping:
             await asyncio.Future()
         raise JudgeError(
-            f"the engine {self.engine.name} died in the middle of the run ({self._ended()}); "
-            f"its log ends:\n{self.tail()}",
+            f"the engine {self.engine.name} died in the middle of the run "
+            f"({self._why_ended()}); its log ends:\n{self.tail()}",
             Status.RUN,
         )
 
@@ -126,12 +133,12 @@ class EngineProcess:
         return self._process.pid if self._process is not None else 0
 
     def tail(self) -> str:
-        """The last lines of the log."""
-        try:
-            lines = self.log.read_text("utf-8", "replace").splitlines()
-        except OSError:
-            return "(no log)"
-        return "\n".join(f"  {line}" for line in lines[-_TAIL_LINES:]) or "  (it is empty)"
+        """What the end of the log says."""
+        return tail_of(self.log)
+
+    def _why_ended(self) -> str:
+        """How it ended, and the first exception that the end of its log tells of."""
+        return ": ".join(filter(None, (self._ended(), cause_of(self.log))))
 
     def _ended(self) -> str:
         if self._end is None or not self._end.done():

@@ -8,6 +8,7 @@ import pytest
 from loadjudge.errors import JudgeError
 from loadjudge.paths import data_root
 from loadjudge.servers.engine import Engine, find_engine, read_engine
+from tests.servers.test_kit import kit
 
 GOOD = '[engine]\nname = "mine"\nfamily = "vllm"\ncommand = ["serve", "--uds", "{socket}"]\n'
 
@@ -75,6 +76,32 @@ def test_places_of_the_command_are_filled_in() -> None:
     assert filled == [sys.executable, "-m", "x", "--at=/s:7", "m", "/d/w", "{other}"]
     assert engine.uses_port
     assert not Engine("e", None, command=("{socket}",)).uses_port
+
+
+def test_places_of_a_kit_are_filled_in_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOADJUDGE_HOME", "/home-of-kits")
+    made = kit(tmp_path / "task")
+    command = ("{python}", "{small}", "{socket}", "{model}")
+    own = ("own==1",)
+    engine = Engine("e", None, kit=made, command=command, requirements=own, env={"A": "{draft}"})
+    environment = made.environment_at(Path("/home-of-kits"), own)
+    small, draft, model = (
+        str(made.model_at(Path("/home-of-kits"), n)) for n in ("small", "draft", "model")
+    )
+    filled = engine.filled(socket=Path("/s"), port=0, model="served")
+    assert filled == [f"{environment}/bin/python", small, "/s", model]
+    assert engine.filled_env(socket=Path("/s"), port=0, model="") == {"A": draft}
+    assert engine.models() == ["model", "draft", "small"]
+    assert engine.describe()["kit"]["requirements"] == ["engine==1", "more==2", "own==1"]
+
+
+def test_a_candidate_from_elsewhere_runs_in_its_tasks_environment(tmp_path: Path) -> None:
+    made = kit(tmp_path / "task")
+    outside = tmp_path / "mine"
+    outside.mkdir()
+    (outside / "engine.toml").write_text(GOOD)
+    assert find_engine(str(outside)).kit is None
+    assert find_engine(str(outside), made).kit == made
 
 
 @pytest.mark.parametrize("path", sorted((data_root() / "servers").rglob("engine.toml")))

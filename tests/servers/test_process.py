@@ -61,6 +61,10 @@ def alive(pid: int) -> bool:
         return False
 
 
+def alive_file(path: str) -> bool:
+    return Path(path).exists()
+
+
 def gone(pidfd: int, seconds: float = 10.0) -> bool:
     """Waits for a process to end."""
     poll = select.poll()
@@ -216,6 +220,63 @@ async def test_an_orphan_in_a_session_of_its_own_is_ended_too(tmp_path: Path) ->
     assert orphan in keeper.tree_of(one.pid)
     await one.stop()
     assert not alive(orphan)
+
+
+SHARES = """
+import mmap, os, sys, time
+def share(name):
+    with open("/dev/shm/loadjudge-test-" + name, "w+b") as file:
+        file.truncate(4096)
+        return mmap.mmap(file.fileno(), 4096)
+ours = share("mapped-" + sys.argv[1])
+named = f"named-{os.getpid()}-" + sys.argv[1]
+share(named).close()
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+def test_nothing_that_a_killed_worker_shared_is_left(tmp_path: Path) -> None:
+    """Shared memory has no owner: a process that is killed leaves it behind."""
+    word = tmp_path.name
+    bystander = Path(keeper.SHARED, f"loadjudge-test-bystander-{word}")
+    bystander.touch()
+    read, write = os.pipe()
+    told, end = os.pipe()
+    engine_command = [sys.executable, "-S", "-c", SHARES, word]
+    leader = subprocess.Popen(
+        [sys.executable, "-S", keeper.__file__, "0.3", str(end), *engine_command],
+        stdin=read,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        pass_fds=(end,),
+    )
+    try:
+        assert leader.stdout is not None
+        engine = int(leader.stdout.readline())
+        shared = sorted(Path(keeper.SHARED).glob(f"loadjudge-test-*-{word}"))
+        assert len(shared) == 3
+        os.write(write, b".")  # as the judge does when the engine is ready
+        while select.select([read], [], [], 0)[0]:
+            time.sleep(0.01)  # the keeper has not read it yet
+        os.kill(engine, 9)
+        assert leader.wait(10) == 128 + 9
+        assert sorted(Path(keeper.SHARED).glob(f"loadjudge-test-*-{word}")) == [bystander]
+    finally:
+        for fd in (write, read, told, end):
+            os.close(fd)
+        leader.stdout.close()  # type: ignore[union-attr]
+        bystander.unlink()
+
+
+async def test_temporary_files_of_an_engine_end_with_it(tmp_path: Path) -> None:
+    left = 'path = os.environ["TMPDIR"] + "/left"; open(path, "w"); print(path); '
+    one = process(tmp_path, left + "serve(sys.argv[1])")
+    await one.start()
+    left = (tmp_path / "log").read_text().split()[0]
+    assert alive_file(left)
+    await one.stop()
+    assert not alive_file(left)
 
 
 JUDGE = """

@@ -43,7 +43,8 @@ class TorchScorer:
     """Scores with ``model``: a directory, or a loaded causal language model.
 
     ``device`` None takes a GPU where there is one. ``end_ids`` None takes the model's own.
-    ``batch_tokens`` bounds a batch, padding included.
+    ``dtype`` is what a directory's model computes in: the engine's own. ``batch_tokens`` bounds a
+    batch, padding included.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class TorchScorer:
         *,
         end_ids: Sequence[int] | None = None,
         device: str | None = None,
+        dtype: str = "bfloat16",
         batch_tokens: int = 16384,
         at_once: int = 16,
     ) -> None:
@@ -59,7 +61,7 @@ class TorchScorer:
         self.name = "torch"
         if isinstance(model, str | Path):
             self.name = f"torch on {model}"
-            model = _load(Path(model), self._torch)
+            model = _load(Path(model), getattr(self._torch, dtype))
         if device is None:
             device = "cuda" if self._torch.cuda.is_available() else "cpu"
         self._model: Any = model.to(device).eval()
@@ -204,12 +206,12 @@ def _needed(name: str) -> Any:
         ) from None
 
 
-def _load(directory: Path, torch: Any) -> Any:
+def _load(directory: Path, dtype: Any) -> Any:
     if not directory.is_dir():
         raise JudgeError(f"{directory} is no model directory")
     try:
         return _needed("transformers").AutoModelForCausalLM.from_pretrained(
-            str(directory), dtype=torch.bfloat16, local_files_only=True
+            str(directory), dtype=dtype, local_files_only=True
         )
     except (OSError, ValueError, KeyError) as e:
         raise JudgeError(f"the model in {directory} can't be loaded: {e}") from None
