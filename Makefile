@@ -19,7 +19,7 @@ types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 pytest: $(VENV)/installed-dev
-	$(BIN)/pytest -m 'not engines'
+	$(BIN)/pytest -m 'not engines' -n 2 --dist loadfile
 
 # The judge on real engines: vLLM on this machine's CPU, installed first where it is missing.
 test-engines: $(VENV)/installed-dev

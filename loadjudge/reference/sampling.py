@@ -5,7 +5,9 @@ renormalise, keep the smallest set whose mass reaches top_p (the first choice al
 renormalise. Equal probabilities rank by token id.
 
 Randomness comes from a counter: u = hash(seed, position, stream). A reply thus depends on its
-prompt and seed alone, not on what else is in the batch, on preemption or on the clock.
+prompt and seed alone, not on what else is in the batch, on preemption or on the clock. With
+speculation it depends on where drafts stood as well: a position is drawn by another stream with a
+draft than without, and a preemption or a full step may cut one. Its distribution is the same.
 """
 
 from dataclasses import dataclass

@@ -71,7 +71,7 @@ def test_a_task_is_found_as_a_file_a_folder_or_a_name(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD)
     assert find_task(str(path)) == find_task(str(path.parent)) == read_task(path)
     assert find_task("demo").name == "demo"
-    with pytest.raises(JudgeError, match="no task nope; those that ship are any, demo, reference"):
+    with pytest.raises(JudgeError, match="no task nope; those that ship are any, demo, qwen3-8b"):
         find_task("nope")
 
 
