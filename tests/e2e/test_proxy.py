@@ -436,12 +436,18 @@ def test_a_split_goes_by_sessions_and_is_compared_and_scored(
             said = HTTP.post(f"{one.url}/v1/chat/completions", json=body).text
             assert "[DONE]" in said
             history.append({"role": "assistant", "content": "whatever"})
-    seen: dict[str, set[str]] = {}
-    for line in candidate.log.read_bytes().splitlines():
-        messages = orjson.loads(line)["messages"]
-        seen.setdefault(messages[0]["content"], set()).add(str(len(messages)))
+
+    def seen_by_candidate() -> dict[str, set[int]]:
+        sessions: dict[str, set[int]] = {}
+        for line in candidate.log.read_bytes().splitlines():
+            messages = orjson.loads(line)["messages"]
+            sessions.setdefault(messages[0]["content"], set()).add(len(messages))
+        return sessions
+
+    # Whole sessions, never a part; the last line comes after its answer's end.
+    one.until(lambda _: all(turns == {1, 3} for turns in seen_by_candidate().values()))
+    seen = seen_by_candidate()
     assert 4 < len(seen) < 20
-    assert all(turns == {"1", "3"} for turns in seen.values())  # whole sessions, never a part
     state = one.until(
         lambda s: (
             (s["scoring"]["verdict"] or "").startswith("pass")
