@@ -50,13 +50,25 @@ class Server:
         with self._scraped:
             self._answering += 1
         try:
-            page: Iterable[bytes] = self._page(environ, respond)
-            return page
-        finally:
-            with self._scraped:
-                self._answering -= 1
-                self._answered += 1
-                self._scraped.notify_all()
+            return _Body(self._page(environ, respond), self._written)
+        except BaseException:
+            self._written()
+            raise
+
+    def _written(self) -> None:
+        with self._scraped:
+            self._answering -= 1
+            self._answered += 1
+            self._scraped.notify_all()
+
+
+class _Body(list[bytes]):
+    """A page that tells when it has been written: WSGI closes it then. Before that its server must
+    not end, or the scraper gets half of it."""
+
+    def __init__(self, page: Iterable[bytes], written: Callable[[], None]) -> None:
+        super().__init__(page)
+        self.close = written
 
 
 class _Server(ThreadingWSGIServer):
