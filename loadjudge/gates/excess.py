@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from loadjudge.gates.clusters import difference, mean
 from loadjudge.gates.gaps import COPY, END, FIRST_CHOICE, LIKELIHOOD, Excess, arms_of, timed
 from loadjudge.gates.gaps import unscored as not_scored
-from loadjudge.gates.verdict import number
+from loadjudge.gates.verdict import number, p_gate
 from loadjudge.record.evaluation import ExcessFigure, ExcessTest, Gate
 from loadjudge.record.values import RunRecord
 
@@ -100,21 +100,13 @@ def judge(test: ExcessTest, limit: float | None) -> Gate:
         f"{worst} {number(off, 5)}{unit} off {against}, p = {p:.2g} for {len(test.figures)} "
         f"statistics, {test.tokens:,} tokens"
     )
-    if limit is None:
-        clause = "what tokens are beyond what the target expects"
-        return Gate(
-            verdict="n/a", sentence=f"{clause}: {measured}; this task sets no limit", figure=p
-        )
-    ok = p >= limit
-    clause = "tokens are as the target expects them, as far as their means show"
-    if not ok:
-        clause = _CLAUSES[worst][off > 0]
-    if not held:
-        why = "stock's own excesses are not zero" if test.exact else "the terms are not exact"
-        measured += f"; {why}, so the candidate's are held against stock's only"
-    return Gate(
-        verdict="pass" if ok else "fail",
-        sentence=f"{clause}: {measured}, limit {limit:g}",
-        figure=p,
-        bound_low=limit,
+    why = "stock's own excesses are not zero" if test.exact else "the terms are not exact"
+    return p_gate(
+        p,
+        limit,
+        measured,
+        what="what tokens are beyond what the target expects",
+        same="tokens are as the target expects them, as far as their means show",
+        off=_CLAUSES[worst][off > 0],
+        not_held="" if held else why,
     )

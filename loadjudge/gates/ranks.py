@@ -16,6 +16,7 @@ import numpy as np
 from scipy import special, stats
 
 from loadjudge.gates.gaps import timed, unscored
+from loadjudge.gates.verdict import p_gate
 from loadjudge.random import generator
 from loadjudge.record.evaluation import Gate, Ranks
 from loadjudge.record.values import ARMS, Arm, Floats, RunRecord
@@ -49,23 +50,15 @@ def judge(figures: Ranks, limit: float | None) -> Gate:
         f"p = {figures.p_two_sample:.2g} against stock, {figures.p_uniform_candidate:.2g} against "
         f"uniform (stock {figures.p_uniform_stock:.2g}), {figures.tokens:,} tokens"
     )
-    if limit is None:
-        clause = "positions of the tokens in the target's distribution"
-        return Gate(
-            verdict="n/a", sentence=f"{clause}: {measured}; this task sets no limit", figure=p
-        )
-    ok = p >= limit
-    clause = "tokens are drawn from the target's distribution as far as their ranks show"
-    if not ok:
-        clause = "tokens' ranks in the target's distribution are not those of sampling from it"
-    if not held:
-        why = "stock's own ranks are not uniform" if figures.exact else "the terms are not exact"
-        measured += f"; {why}, so the candidate's are held against stock's only"
-    return Gate(
-        verdict="pass" if ok else "fail",
-        sentence=f"{clause}: {measured}, limit {limit:g}",
-        figure=p,
-        bound_low=limit,
+    why = "stock's own ranks are not uniform" if figures.exact else "the terms are not exact"
+    return p_gate(
+        p,
+        limit,
+        measured,
+        what="positions of the tokens in the target's distribution",
+        same="tokens are drawn from the target's distribution as far as their ranks show",
+        off="tokens' ranks in the target's distribution are not those of sampling from it",
+        not_held="" if held else why,
     )
 
 

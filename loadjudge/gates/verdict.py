@@ -133,3 +133,25 @@ def would_take(factor: float | None, missing: int | None) -> str:
 def times(factor: float) -> str:
     """``3.49 times``, ``1,107 times``."""
     return f"{factor:,.0f} times" if factor >= 100 else f"{factor:.3g} times"
+
+
+def p_gate(
+    p: float, limit: float | None, measured: str, *, what: str, same: str, off: str, not_held: str
+) -> Gate:
+    """The gate of a p-value that must reach ``limit``; without one it shows figures.
+
+    ``what``, ``same`` and ``off`` are clauses: of no limit, of a pass and of a fail. ``not_held``:
+    why the candidate is held against stock's figures only; empty where it isn't.
+    """
+    if limit is None:
+        sentence = f"{what}: {measured}; this task sets no limit"
+        return Gate(verdict="n/a", sentence=sentence, figure=p)
+    ok = p >= limit
+    if not_held:
+        measured += f"; {not_held}, so the candidate's are held against stock's only"
+    return Gate(
+        verdict="pass" if ok else "fail",
+        sentence=f"{same if ok else off}: {measured}, limit {limit:g}",
+        figure=p,
+        bound_low=limit,
+    )

@@ -71,7 +71,8 @@ def test_a_task_is_found_as_a_file_a_folder_or_a_name(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD)
     assert find_task(str(path)) == find_task(str(path.parent)) == read_task(path)
     assert find_task("demo").name == "demo"
-    with pytest.raises(JudgeError, match="no task nope; those that ship are any, demo, qwen3-8b"):
+    shipped = "any, demo, qwen3-8b, qwen35-27b, reference, reference-warm, smollm2-135m"
+    with pytest.raises(JudgeError, match=f"no task nope; those that ship are {shipped}"):
         find_task("nope")
 
 

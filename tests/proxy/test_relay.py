@@ -666,7 +666,7 @@ async def test_what_is_measured(bench: Make) -> None:
     made = await bench(script)
     asking = asyncio.ensure_future(made.exchange(post(b'{"n": 1}')))
     await first.wait()
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.06)  # a timer may fire a little early
     rest.set()
     await asking
     told = await made.told.next()
@@ -677,7 +677,7 @@ async def test_what_is_measured(bench: Make) -> None:
     assert told.ttfot_s is not None
     assert told.tpot_s is not None
     assert told.e2el_s is not None
-    assert told.ttft_s > 0.04  # the role alone is no token
+    assert told.ttft_s >= 0.05  # the role alone is no token
     assert told.ttfot_s >= told.ttft_s + 0.019
     assert told.itl_tokens == (3.0,)
     assert told.itl_s == pytest.approx((told.tpot_s,))
