@@ -13,11 +13,13 @@ from collections import Counter
 import numpy as np
 
 from loadjudge.gates.excess import EXCESSES
-from loadjudge.gates.gaps import LIKELIHOOD, excess_gap, plain_gap
+from loadjudge.gates.gaps import FIRST_CHOICE, LIKELIHOOD, excess_gap, plain_gap
 from loadjudge.gates.ranks import anderson_darling, kolmogorov_smirnov
 from loadjudge.gates.simulate import Target, replies
 from loadjudge.record.values import ARMS
 
+# The excess gate's, and the argmax gate's unweighted one.
+WHATS = {**EXCESSES, "first choice, argmax": FIRST_CHOICE}
 SETTINGS = {
     "temperature 1": Target(vocabulary=12, max_length=48),
     "temperature 0.7, top-p 0.9": Target(vocabulary=12, max_length=48, temperature=0.7, top_p=0.9),
@@ -43,7 +45,7 @@ def main() -> None:
                         rng, arm, target=target, sessions=sessions, turns=turns, seed=run
                     )
                 ]
-                for name, what in EXCESSES.items():
+                for name, what in WHATS.items():
                     gap = excess_gap(scored, what)
                     assert gap is not None
                     hits[f"{name} gap"] += gap.low <= 0 <= gap.high
@@ -70,7 +72,7 @@ def main() -> None:
                 p["uniform"].append(kolmogorov_smirnov(u["candidate"]))
             print(f"  {sessions} sessions of {turns} turns")
             for name, n in hits.items():
-                print(f"    {name:24} {100 * n / runs:5.1f}")
+                print(f"    {name:30} {100 * n / runs:5.1f}")
             ratio = widths["plain"] / widths["excess"]
             print(f"    plain interval over excess interval {ratio:.2f}")
             for name, values in p.items():

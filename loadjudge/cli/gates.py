@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from loadjudge.errors import JudgeError, Status
+
 app = typer.Typer(no_args_is_help=True, help="Limits of a task, and the evidence for them.")
 
 
@@ -19,24 +21,47 @@ def calibrate(
     ] = 6,
     attack_passes: Annotated[int, typer.Option(min=1, help="Drawn of an attack, at most.")] = 12,
     processes: Annotated[int, typer.Option(min=1)] = 2,
-    only: Annotated[str, typer.Option(help="Engines, comma-separated; all by default.")] = "",
+    only: Annotated[
+        str,
+        typer.Option(
+            help="Engines, comma-separated, to try again under the limits that there are: their "
+            "rows replace those in the evidence. All engines by default."
+        ),
+    ] = "",
+    keep_limits: Annotated[
+        bool, typer.Option("--keep-limits", help="Try the task's limits, with another seed, say.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of replies and runs.")] = 0,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Folder for evidence.json; the task's own."),
     ] = None,
-    write: Annotated[bool, typer.Option(help="Put the limits into the task's file, too.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Put the limits into the task's file, too.")
+    ] = False,
 ) -> None:
     """Draws replies of the honest engines and of the red team, sets the limits that honest ones
     pass 99 times in 100, and tries them on all. Takes some minutes."""
-    from loadjudge.gates.calibration_evidence import write_evidence, write_limits
+    from loadjudge.gates.calibration_evidence import (
+        read_evidence,
+        with_rows_of,
+        write_evidence,
+        write_limits,
+    )
     from loadjudge.gates.calibration_table import limits_table, power_table
     from loadjudge.gates.calibration_work import Plan
     from loadjudge.gates.calibration_work import calibrate as calibrated
     from loadjudge.load.task import find_task
+    from loadjudge.record.evaluation import Limits
 
+    if write and (only or keep_limits):
+        raise JudgeError("--write wants limits that were set from all engines", Status.USAGE)
+    found = find_task(task)
+    folder = output or _folder(task)
+    path = folder / "evidence.json"
+    there = read_evidence(path) if only and path.exists() else None
     plan = Plan(
-        task=find_task(task),
+        task=found,
         seed=seed,
         runs=runs,
         attack_runs=attack_runs,
@@ -44,17 +69,19 @@ def calibrate(
         passes=passes,
         attack_passes=attack_passes,
         only=tuple(filter(None, only.split(","))),
+        limits=Limits(**found.limits.model_dump()) if only or keep_limits else None,
     )
     evidence = calibrated(plan, processes, lambda line: typer.echo(line, err=True))
-    folder = output or _folder(task)
+    if there is not None:
+        evidence = with_rows_of(there, evidence)
     folder.mkdir(parents=True, exist_ok=True)
-    write_evidence(evidence, folder / "evidence.json")
+    write_evidence(evidence, path)
     limits = limits_table(evidence)
     for line in (*power_table(evidence), "", *limits):
         typer.echo(line)
     if write:
         write_limits(folder / "task.toml", limits)
-    typer.echo(f"evidence: {folder / 'evidence.json'}", err=True)
+    typer.echo(f"evidence: {path}", err=True)
 
 
 @app.command()

@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from loadjudge.errors import JudgeError
+from loadjudge.errors import JudgeError, Status
 from loadjudge.record.evaluation import Limits
 
 
@@ -82,12 +82,34 @@ class Evidence(_Table):
     look: int
     tokens: int
     seconds: float
-    cpu_seconds: float  # of all processes
+    cpu_seconds: float  # of all processes and of all calibrations that it was joined from
     limits: Limits
     stock_tokens: int
     mean_reply: float  # stock's
     honest: dict[str, Honest]
     attacks: dict[str, Attacked]
+
+
+def with_rows_of(evidence: Evidence, other: Evidence) -> Evidence:
+    """``evidence`` with the engines of ``other`` in the place of its own, and the time of both.
+
+    Raises JudgeError where they are of another task, seed or limits.
+    """
+    for what in ("task", "seed", "look", "tokens", "limits"):
+        if getattr(evidence, what) != getattr(other, what):
+            raise JudgeError(
+                f"the evidence that is there has another {what.removesuffix('s')}: "
+                "give another folder with --output, or calibrate all engines",
+                Status.USAGE,
+            )
+    return evidence.model_copy(
+        update={
+            "seconds": round(evidence.seconds + other.seconds, 1),
+            "cpu_seconds": round(evidence.cpu_seconds + other.cpu_seconds, 1),
+            "honest": {**evidence.honest, **other.honest},
+            "attacks": {**evidence.attacks, **other.attacks},
+        }
+    )
 
 
 def write_evidence(evidence: Evidence, path: Path) -> None:

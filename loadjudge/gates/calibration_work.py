@@ -68,6 +68,7 @@ class Plan:
     uniform_runs: int = 1000
     uniform_tokens: int = 2000
     only: tuple[str, ...] = ()  # engines, honest or not; empty: all
+    limits: Limits | None = None  # to be tried; None: those that the runs give
 
 
 def engines(task: Task) -> dict[str, EngineConfig]:
@@ -89,10 +90,19 @@ def engines(task: Task) -> dict[str, EngineConfig]:
 
 
 def calibrate(plan: Plan, processes: int, say: Callable[[str], None]) -> Evidence:
-    """Draws all pools, sets the limits and tries them."""
+    """Draws all pools, sets the limits where the plan has none, and tries them.
+
+    Raises JudgeError for an engine that doesn't ship beside the task's stock one.
+    """
     started = time.monotonic()
     names = [n for n in engines(plan.task) if n != STOCK]
     wanted = [n for n in names if not plan.only or n.removeprefix(RED) in plan.only]
+    if unknown := set(plan.only) - {n.removeprefix(RED) for n in wanted}:
+        raise JudgeError(
+            f"{plan.task.name} has no engine {min(unknown)}: its engines are "
+            f"{', '.join(n.removeprefix(RED) for n in names)}",
+            Status.USAGE,
+        )
     red = [n for n in wanted if n.startswith(RED)]
     honest = [n for n in wanted if n not in red]
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(processes) as workers:
@@ -159,10 +169,14 @@ def _kept(folder: Path, name: str) -> Pool:
 
 def _limits(plan: Plan, folder: Path) -> tuple[Limits, float]:
     """The limits, and stock's mean reply in tokens."""
-    stock, again = _kept(folder, STOCK), _kept(folder, AGAIN)
+    stock = _kept(folder, STOCK)
+    mean_reply = float(np.mean(stock.tokens))
+    if plan.limits is not None:
+        return plan.limits, mean_reply
+    again = _kept(folder, AGAIN)
     given = Limits(**plan.task.limits.model_dump())
     found = checked_runs(stock, again, given, plan.tokens, _LIMIT_RUNS, plan.seed)
-    return limits_from(found, given), float(np.mean(stock.tokens))
+    return limits_from(found, given), mean_reply
 
 
 def _try(plan: Plan, folder: Path, limits: Limits, name: str) -> Honest:

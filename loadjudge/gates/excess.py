@@ -2,15 +2,16 @@
 
 The bounds on the gaps allow for what an honest engine may be off by; this test allows for chance
 alone. It sees what is too small for the bounds, with the fewest tokens: stock's own error is not
-in it, nor is what sessions are about. Four statistics at once: likelihood, first choices, ends,
-and how often a reply takes what a prompt lookup proposes, which too easy an acceptance raises.
+in it, nor is what sessions are about. Four statistics at once: likelihood, first choices (each
+weighted by how much it tells of a lean towards them), ends, and how often a reply takes what a
+prompt lookup proposes, which too easy an acceptance raises.
 The p-value is the smallest of the four times four (Bonferroni), however they hang together.
 """
 
 from collections.abc import Mapping
 
 from loadjudge.gates.clusters import difference, mean
-from loadjudge.gates.gaps import COPY, END, FIRST_CHOICE, LIKELIHOOD, Excess, arms_of, timed
+from loadjudge.gates.gaps import COPY, END, FIRST_CHOICE_LEAN, LIKELIHOOD, Excess, arms_of, timed
 from loadjudge.gates.gaps import unscored as not_scored
 from loadjudge.gates.verdict import number, p_gate
 from loadjudge.record.evaluation import ExcessFigure, ExcessTest, Gate
@@ -18,10 +19,12 @@ from loadjudge.record.values import RunRecord
 
 EXCESSES: Mapping[str, Excess] = {
     "likelihood": LIKELIHOOD,
-    "first choice": FIRST_CHOICE,
+    "first choice": FIRST_CHOICE_LEAN,
     "end": END,
     "copy": COPY,
 }
+
+_UNITS = {"likelihood": " nats a token", "first choice": " a token, weighted,"}
 
 # What it means for each to be below zero, and above.
 _CLAUSES = {
@@ -94,7 +97,7 @@ def judge(test: ExcessTest, limit: float | None) -> Gate:
         key=lambda name: test.figures[name].p_candidate if held else test.figures[name].p_gap,
     )
     off = test.figures[worst].candidate if held else test.figures[worst].gap
-    unit = " nats a token" if worst == "likelihood" else " a token"
+    unit = _UNITS.get(worst, " a token")
     against = "its known zero" if held else "stock"
     measured = (
         f"{worst} {number(off, 5)}{unit} off {against}, p = {p:.2g} for {len(test.figures)} "

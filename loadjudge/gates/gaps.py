@@ -19,8 +19,8 @@ GREEDY = "greedy"  # what a scored greedy reply has for its workload; its round 
 
 Statistic = Callable[[Terms], Floats]
 
-
 _IMPOSSIBLE = 10.0  # nats
+_WEIGHTIEST = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,23 @@ def _likelihood(t: Terms) -> Floats:
 LIKELIHOOD = Excess(lambda t: t.logp, _likelihood, lambda t: t.variance)
 FIRST_CHOICE = Excess(
     lambda t: t.is_first, lambda t: t.is_first - t.q_first, lambda t: t.q_first * (1 - t.q_first)
+)
+
+
+def _weight(t: Terms) -> Floats:
+    """Of a token in the score test for a lean towards the first choice.
+
+    Forcing it in a small share ε multiplies q(y) by 1 − ε + ε [y first]/q(first), whose log has
+    the slope [y first]/q(first) − 1 at ε = 0: the excess over q(first). Where the first choice is
+    all but sure a forced one tells little. Bounded, lest a few flat tokens outweigh all others.
+    """
+    return 1 / np.maximum(t.q_first, 1 / _WEIGHTIEST)
+
+
+FIRST_CHOICE_LEAN = Excess(
+    lambda t: t.is_first,
+    lambda t: _weight(t) * (t.is_first - t.q_first),
+    lambda t: _weight(t) ** 2 * t.q_first * (1 - t.q_first),
 )
 END = Excess(lambda t: t.is_end, lambda t: t.is_end - t.q_end, lambda t: t.q_end * (1 - t.q_end))
 COPY = Excess(

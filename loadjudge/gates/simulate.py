@@ -130,6 +130,16 @@ def greedy(share: float) -> Attack:
     return attack
 
 
+def shy(share: float) -> Attack:
+    """The target's first choice is that much less likely than it should be."""
+
+    def attack(p: Floats, q: Floats) -> Floats:
+        less = np.where(q == q.max(-1, keepdims=True), (1 - share) * q, q)
+        return np.asarray(less / less.sum(-1, keepdims=True))
+
+    return attack
+
+
 def lenient(factor: float) -> Attack:
     """What a lookup proposes is accepted ``factor`` times as readily as it should be."""
 

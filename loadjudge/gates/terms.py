@@ -178,7 +178,7 @@ def _sampled(rows: _Rows, first: Ids, sampling: Sampling) -> _Q:
     tail = _tail(rows, top, sampling)
     total = weight.sum(axis=1) + tail
     sampled = _Q(weight / total[:, None], tail / total)
-    return sampled if sampling.top_p >= 1.0 else _nucleus(sampled, sampling.top_p, rows.whole)
+    return sampled if sampling.top_p >= 1.0 else _nucleus(sampled, sampling.top_p)
 
 
 def _top_k(sampling: Sampling) -> int:
@@ -191,10 +191,16 @@ def _kept(logp: Floats, k: int) -> NDArray[np.bool_]:
     columns = logp.shape[1]
     if not 0 < k < columns:
         return np.ones(logp.shape, np.bool_)
-    kth = np.partition(logp, columns - k, axis=1)[:, columns - k, None]
-    more, equal = logp > kth, logp == kth
-    room = k - more.sum(axis=1, keepdims=True)
-    return np.asarray(more | (equal & (np.cumsum(equal, axis=1) <= room)), np.bool_)
+    kth = np.partition(logp, columns - k, axis=1)[:, columns - k]
+    return _first(logp, np.full(len(logp), k), kth)
+
+
+def _first(values: Floats, counts: Ids, least: Floats) -> NDArray[np.bool_]:
+    """Which of ``values`` [r, K] are among the first ``counts`` [r] of their row, the last of
+    which is ``least`` [r]; of its equals those with the lowest ids."""
+    more, equal = values > least[:, None], values == least[:, None]
+    room = counts - more.sum(axis=1)
+    return np.asarray(more | (equal & (np.cumsum(equal, axis=1) <= room[:, None])), np.bool_)
 
 
 def _tail(rows: _Rows, top: Floats, sampling: Sampling) -> Floats:
@@ -216,24 +222,14 @@ def _tail(rows: _Rows, top: Floats, sampling: Sampling) -> Floats:
     return np.where(left > _NOISE, np.exp(count + (least - top) / sampling.temperature), none)
 
 
-def _nucleus(sampled: _Q, top_p: float, whole: bool) -> _Q:
+def _nucleus(sampled: _Q, top_p: float) -> _Q:
     """The smallest set of first choices whose mass reaches ``top_p``, renormalised."""
-    q, columns = sampled.q, sampled.q.shape[1]
-    place = np.broadcast_to(np.arange(columns), q.shape)
-    if whole:
-        # All tokens with less than (1 − top_p) / V together lack the mass to be of the set; so
-        # only the others are sorted, of a large vocabulary a small part.
-        most = int((q >= (1.0 - top_p) / (2 * columns)).sum(axis=1).max())
-        if most < columns:
-            place = np.sort(np.argpartition(-q, most, axis=1)[:, :most], axis=1)
-    part = np.take_along_axis(q, place, axis=1)
-    order = np.argsort(-part, axis=1, kind="stable")
-    ranked = np.take_along_axis(part, order, axis=1)
+    q = sampled.q
+    ranked = -np.sort(-q, axis=1)
     before = np.cumsum(ranked, axis=1) - ranked
     before[:, 0] = -1.0  # the first choice always stays
-    kept = np.zeros_like(q)
-    ranked = np.where(before < top_p, ranked, 0.0)
-    np.put_along_axis(kept, np.take_along_axis(place, order, axis=1), ranked, axis=1)
+    count = (before < top_p).sum(axis=1)
+    kept = np.where(_first(q, count, ranked[np.arange(len(q)), count - 1]), q, 0.0)
     tail = np.clip(top_p - q.sum(axis=1), 0.0, sampled.tail)
     total = kept.sum(axis=1) + tail
     return _Q(kept / total[:, None], tail / total)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,12 +24,13 @@ from loadjudge.gates.calibration_evidence import (
     Evidence,
     Needed,
     read_evidence,
+    with_rows_of,
     write_evidence,
     write_limits,
 )
 from loadjudge.gates.calibration_pool import Pool, draw_pool, joined_pools, material, run_of
 from loadjudge.gates.calibration_table import limits_table, power_table
-from loadjudge.gates.calibration_work import AGAIN, STOCK, engines
+from loadjudge.gates.calibration_work import AGAIN, STOCK, Plan, calibrate, engines
 from loadjudge.gates.checks import gates_of
 from loadjudge.gates.terms import joined, terms
 from loadjudge.load.plan import PlayPlan
@@ -278,3 +280,44 @@ def test_a_tasks_limits_are_those_of_the_evidence_beside_it(name: str) -> None:
         assert all(o.failed <= 0.01 * o.runs for o in honest.outcomes)
     # Every attack of the red team was tried.
     assert {a.does for a in evidence.attacks.values()} == {a.does for a in ATTACKS.values()}
+
+
+def _evidence(stock: Pool, again: Pool, **changed: Any) -> Evidence:
+    found = outcome(checked_runs(stock, again, GIVEN, 1_000, 2, 0), 1_000)
+    attack = Attacked(does="cheats", means="much", strength=2, pool_tokens=9, mean_reply=3.0,
+                      enough=False, outcome=found, needs={})  # fmt: skip
+    values = {
+        "task": "small", "seed": 0, "look": 1, "tokens": 1_000, "seconds": 1.0,
+        "cpu_seconds": 2.0, "limits": GIVEN, "stock_tokens": 9, "mean_reply": 3.0, "honest": {},
+        "attacks": {"cheat": attack, "other": attack},
+    }  # fmt: skip
+    return Evidence.model_validate({**values, **changed})
+
+
+def test_engines_that_are_tried_again_replace_their_rows_alone(stock: Pool, again: Pool) -> None:
+    old = _evidence(stock, again)
+    new = old.attacks["cheat"].model_copy(update={"enough": True})
+    both = with_rows_of(old, _evidence(stock, again, attacks={"cheat": new}, cpu_seconds=0.5))
+    assert both.attacks == {"cheat": new, "other": old.attacks["other"]}
+    assert both.cpu_seconds == 2.5
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"seed": 1}, "another seed"),
+        ({"limits": Limits(memory_slack_mib=11)}, "another limit"),
+        ({"task": "large"}, "another task"),
+    ],
+)
+def test_rows_of_other_evidence_are_refused(
+    changed: dict[str, Any], said: str, stock: Pool, again: Pool
+) -> None:
+    with pytest.raises(JudgeError, match=said):
+        with_rows_of(_evidence(stock, again), _evidence(stock, again, **changed))
+
+
+def test_an_engine_that_does_not_ship_is_named() -> None:
+    plan = Plan(task=find_task("reference"), only=("greedy-fist",))
+    with pytest.raises(JudgeError, match=r"no engine greedy-fist: its engines are .*greedy-first"):
+        calibrate(plan, 1, print)

@@ -39,7 +39,7 @@ def test_p_values_of_an_honest_engine_are_uniform(make: Any) -> None:
 @pytest.mark.parametrize(
     ("attack", "said"),
     [
-        (simulate.tempered(1.2), "take the target's first choice less often than the target would"),
+        (simulate.shy(0.15), "take the target's first choice less often than the target would"),
         (simulate.greedy(0.08), "take the target's first choice more often"),
         (simulate.ended(1.6), "replies end more often than the target would end them"),
         (simulate.noisy(1.0), "tokens are less likely than the target's own draws"),

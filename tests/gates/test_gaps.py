@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from loadjudge.gates import first_choice, lengths, likelihood, simulate
-from loadjudge.gates.gaps import END, FIRST_CHOICE, LIKELIHOOD, Excess, excess_gap, plain_gap
+from loadjudge.gates.gaps import (
+    END,
+    FIRST_CHOICE,
+    FIRST_CHOICE_LEAN,
+    LIKELIHOOD,
+    Excess,
+    excess_gap,
+    plain_gap,
+)
+from loadjudge.gates.terms import joined
 from loadjudge.record.evaluation import ExcessGap, Gap, Gate, LengthRatio, Limits
 from loadjudge.record.values import ARMS, ScoredReply
 
@@ -168,3 +177,23 @@ def test_nothing_scored_says_why(make: Any) -> None:
     assert plain is excess is None
     why = {"likelihood": "the endpoint gives no prompt log-probabilities"}
     assert likelihood.check(make.run([], unavailable=why), LIMITS)[0].sentence == why["likelihood"]
+
+
+def test_a_lean_towards_first_choices_shows_sooner_where_they_are_weighted() -> None:
+    target = simulate.Target(temperature=0.8, top_p=0.95)
+    rng = np.random.default_rng(5)
+    replies = simulate.replies(
+        rng, "candidate", target=target, sessions=60, turns=40, attack=simulate.greedy(0.02)
+    )
+    terms = joined([r.terms for r in replies])
+
+    def errors_off_zero(what: Excess) -> float:
+        return float(what.excess(terms).sum() / np.sqrt(what.variance(terms).sum()))
+
+    assert errors_off_zero(FIRST_CHOICE_LEAN) > 1.1 * errors_off_zero(FIRST_CHOICE) > 1.1
+    # Where the first choice is unlikely the weight stays bounded: mean zero, variance as told.
+    flat = np.full(4, 0.01)
+    one = replace(joined([r.terms for r in replies[:0]]), is_first=np.array([1.0, 0, 0, 0]),
+                  q_first=flat)  # fmt: skip
+    assert FIRST_CHOICE_LEAN.excess(one) == pytest.approx([9.9, -0.1, -0.1, -0.1])
+    assert FIRST_CHOICE_LEAN.variance(one) == pytest.approx(100 * 0.01 * 0.99 * np.ones(4))
