@@ -66,8 +66,9 @@ class Mock:
 
 
 @contextmanager
-def mock_server() -> Iterator[Mock]:
-    """Builds it in a temporary folder, pins it and this process; leaves with 0 where it can't."""
+def mock_server(*, beside_client: bool = False) -> Iterator[Mock]:
+    """Builds it in a temporary folder, pins it (``beside_client``: to this process's core) and this
+    process; leaves with 0 where it can't."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not SOURCE.is_file() or compiler is None or not sys.platform.startswith("linux"):
         print(f"nothing measured: needs Linux, a C compiler and {SOURCE}")
@@ -82,7 +83,7 @@ def mock_server() -> Iterator[Mock]:
         try:
             cores = sorted(os.sched_getaffinity(0))
             if len(cores) >= 2:
-                os.sched_setaffinity(server.pid, {cores[1]})
+                os.sched_setaffinity(server.pid, {cores[0 if beside_client else 1]})
                 os.sched_setaffinity(0, {cores[0]})
             _until_it_listens(port)
             yield Mock(port)

@@ -2,8 +2,9 @@
 
 Builds ../shared/tools/mockserver.c and plays the same closed loop on it directly and through each
 proxy, in turn and in one run (D P A A P D ...), so that what else the machine does meets all of
-them. Server and proxy on core 1, client on core 0.
-Run: python bench/proxy.py [--lanes 64] [--rounds 6]. Results: bench/proxy.md.
+them. The proxies have core 1 to themselves; server and client share core 0 in all ways, the direct
+one too. With ``--shared`` the server is on the proxies' core and each takes it from the other.
+Run: python bench/proxy.py [--lanes 64] [--rounds 6] [--shared]. Results: bench/proxy.md.
 """
 
 import argparse
@@ -39,6 +40,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--replies", type=int, default=384)
     parser.add_argument("--record", help="also record to this file")
+    parser.add_argument("--mirror-hangs", action="store_true", help="and a mirror that does")
+    parser.add_argument("--shared", action="store_true", help="the server on the proxies' core")
     parser.add_argument("--be-aiohttp", metavar="URL", help="be the other proxy")
     parser.add_argument("--port", type=int, default=0, help="of the other proxy")
     args = parser.parse_args()
@@ -47,24 +50,43 @@ def main() -> None:
         return
     extra = ["--record", args.record] if args.record else []
     with ExitStack() as stack:
-        mock = stack.enter_context(mock_server())
+        mock = stack.enter_context(mock_server(beside_client=not args.shared))
         ways = {
             "direct": Way(mock.url, None),
             "proxy": stack.enter_context(proxied([*OURS, mock.url, *extra])),
             "aiohttp": stack.enter_context(proxied([*AIOHTTP, mock.url])),
         }
+        if args.mirror_hangs:
+            hang = f"http://127.0.0.1:{stack.enter_context(never_answers())}"
+            ways["mirror"] = stack.enter_context(proxied([*OURS, mock.url, "--mirror", hang]))
         paced = measure(mock, ways, args, ttft_us=50_000, itl_us=10_000)
-        own = added(ways["proxy"])
+        own = state(ways["proxy"])["arms"][0]["latencies"]["added_s"]
         fast = measure(mock, ways, args, ttft_us=0, itl_us=0)
+        mirrored = state(ways["mirror"])["mirror"] if args.mirror_hangs else None
     report(args.lanes, paced, fast)
     print(f"{'':8} of it in the proxy itself, from reads to writes: p50 {1e3 * own['p50']:.3f}, "
           f"p99 {1e3 * own['p99']:.3f} ms (last {own['n']} requests)")  # fmt: skip
+    if mirrored is not None:
+        moved = [
+            [np.quantile(ttft(m), q) / np.quantile(ttft(p), q) for q in (0.5, 0.99)]
+            for (m, _), (p, _) in zip(paced["mirror"], paced["proxy"], strict=True)
+        ]
+        p50, p99 = np.median(moved, axis=0)
+        print(f"TTFT while the mirror hangs, of without one: p50 {p50:.3f}, p99 {p99:.3f}; "
+              f"sent to it {mirrored['sent']}, dropped {mirrored['drops']}")  # fmt: skip
 
 
-def added(way: "Way") -> dict:
-    """The proxy's own share of the first byte while it was paced, by its own clock."""
+def state(way: "Way") -> dict:
+    """What the proxy says of itself."""
     with urllib.request.urlopen(f"{way.url}/loadjudge.json") as answer:
-        return json.loads(answer.read())["arms"][0]["latencies"]["added_s"]
+        return json.loads(answer.read())
+
+
+@contextmanager
+def never_answers() -> Iterator[int]:
+    """A port on which connections are made, and nothing more comes."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listening:
+        yield listening.getsockname()[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +137,7 @@ def itl(played: Played) -> np.ndarray:
 def report(lanes: int, paced: dict, fast: dict) -> None:
     """Medians over rounds of what each round adds to the direct one beside it."""
     print(f"\n{lanes} lanes, medians of {len(fast['direct'])} rounds; added to direct, in ms:")
-    for way in ("proxy", "aiohttp"):
+    for way in [way for way in paced if way != "direct"]:
         pairs = [(d, w) for (d, _), (w, _) in zip(paced["direct"], paced[way], strict=True)]
         added = {
             f"{name} p{100 * q:g}": [

@@ -112,6 +112,7 @@ def proxy(
     from loadjudge.client.loop import run
     from loadjudge.errors import JudgeError, Status
     from loadjudge.proxy.options import (
+        Limits,
         MirrorOptions,
         Options,
         RecordOptions,
@@ -119,7 +120,6 @@ def proxy(
         parse_paths,
         parse_split,
     )
-    from loadjudge.proxy.relay import Limits
     from loadjudge.proxy.server import serve
 
     for flag, given, needs in (

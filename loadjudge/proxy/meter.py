@@ -19,6 +19,7 @@ from loadjudge.wire.whole import whole_reply
 LARGEST = 32 << 20  # bytes of one answer that are read; what comes after passes unread
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
+_PUT_OFF_S = 0.002  # what 64 chunks take to pass; well under the time between an engine's steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +240,8 @@ def _as_chat(data: bytes) -> bytes:
 
 
 class Beside:
-    """Work put off to the end of the loop's turn, when all that was read has been passed on.
+    """Work put off until what comes has been passed on: an engine sends a token of each reply at
+    every step, all of them at once, and reading the first must not keep back the last.
 
     What goes wrong in it never reaches the pass-through: ``on_defect`` is told.
     """
@@ -251,15 +253,17 @@ class Beside:
 
     def feed(self, meter: Meter, data: bytes, t_ns: int) -> None:
         """A piece of a body for its meter."""
-        if not self._pieces and not self._waiting:
-            asyncio.get_running_loop().call_soon(self.work)
+        self._put_off()
         self._pieces.append((meter, data, t_ns))
 
     def later(self, work: Callable[[], None]) -> None:
         """Anything that must follow the pieces so far."""
-        if not self._pieces and not self._waiting:
-            asyncio.get_running_loop().call_soon(self.work)
+        self._put_off()
         self._waiting.append(work)
+
+    def _put_off(self) -> None:
+        if not self._pieces and not self._waiting:
+            asyncio.get_running_loop().call_later(_PUT_OFF_S, self.work)
 
     def work(self) -> None:
         """Does it now."""

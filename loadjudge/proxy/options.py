@@ -4,9 +4,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from loadjudge.errors import JudgeError, Status
-from loadjudge.proxy.relay import Limits
 
 GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """In seconds. ``answer_s``: to the first byte of an answer; ``idle_s``: between its bytes, and
+    as long a client may stop reading; ``request_s``: for a client to finish a request."""
+
+    answer_s: float = 600.0
+    idle_s: float = 600.0
+    request_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,24 +18,15 @@ from loadjudge.proxy.heads import (
     request_head,
 )
 from loadjudge.proxy.meter import LARGEST, Beside, Meter
+from loadjudge.proxy.options import Limits
+from loadjudge.proxy.requestbody import RequestBody
 from loadjudge.proxy.upstream import ConnectError, ErrorKind, Upstream, UpstreamConnection
 from loadjudge.record.values import Arm
 from loadjudge.wire.request import Sampling
 
 _RESEND_LIMIT = 1 << 20  # bytes of a request kept for sending it again, where nobody else wants it
-_HELD_LIMIT = 512 << 20  # bytes kept over all requests; beyond it none is kept whole
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _GATEWAY_TIMEOUTS = frozenset({"connect_timeout", "timeout", "idle_timeout"})
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """In seconds. ``answer_s``: to the first byte of an answer; ``idle_s``: between its bytes, and
-    as long a client may stop reading; ``request_s``: for a client to finish a request."""
-
-    answer_s: float = 600.0
-    idle_s: float = 600.0
-    request_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +113,9 @@ class Relay:
         self._choice: Choice | None = None
         self._waits = core.waits_for_body(head)
         self._wanted = core.wants_body(head)
-        self._kept: list[bytes] | None = []  # all of its body so far
-        self._kept_bytes = 0
-        self._unsent: list[bytes] = []
-        self._request_over = False
+        most = LARGEST if self._wanted or self._waits else _RESEND_LIMIT
+        self._body = RequestBody(core, chunked=head.chunked, most=most)
         self._t_read_ns = self.t_began_ns  # of the last of it
-        self._trailers: tuple[Field, ...] = ()
         self._continued = False
         self._number: int | None = None
         # Of the answer.
@@ -145,34 +133,27 @@ class Relay:
 
     def take(self, data: bytes) -> None:
         """Some of the request's body."""
-        self._unsent.append(data)
-        self._kept_bytes += len(data)
-        self.meter.request_bytes = self._kept_bytes
-        if self._kept is not None:
-            self._kept.append(data)
-            self._core.held_bytes += len(data)
-            most = LARGEST if self._wanted or self._waits else _RESEND_LIMIT
-            if self._kept_bytes > most or self._core.held_bytes > _HELD_LIMIT:
-                self._let_go()
-                self._waits = False
+        self._body.take(data)
+        self.meter.request_bytes = self._body.bytes
+        if not self._body.is_kept:
+            self._waits = False
 
     def whole(self, trailers: tuple[Field, ...]) -> None:
         """The request has ended."""
-        self._request_over = True
+        self._body.end(trailers)
         self._t_read_ns = monotonic_ns()
-        self._trailers = trailers
 
     def push(self) -> None:
         """Sends up what there is; called when a read of the client's has been taken apart."""
         if self._over:
             return
         if self._choice is None:
-            if self._waits and not self._request_over:
+            if self._waits and not self._body.ended:
                 self._invite()
                 return
             self._choose()
         if self._connection is not None:
-            self._send(self._body_bytes())
+            self._send(self._body.pull())
         elif self._connecting is None:
             kept = self._upstream.kept()
             if kept is not None:
@@ -199,7 +180,7 @@ class Relay:
             if idle_s > limits.idle_s:
                 self._finish("client_stalled", f"the client read nothing in {limits.idle_s:g} s")
                 self._client.break_off(reset=True)
-        elif not self._request_over:
+        elif not self._body.ended:
             if idle_s > limits.request_s:
                 self._refuse("client_stalled", "the request was not finished in time", 408)
         elif not self._answering:
@@ -225,7 +206,7 @@ class Relay:
         self._chunked = head.chunked and modern and not bodiless
         self._by_closing = not bodiless and not self._chunked and head.length is None
         # A request that is still being written can't be followed by another.
-        self._close = self._close or self._by_closing or not self._request_over
+        self._close = self._close or self._by_closing or not self._body.ended
         said_chunked = head.chunked and modern
         self._out.append(answer_head(head, chunked=said_chunked, close=self._close))
         self.meter.head(head)
@@ -240,7 +221,7 @@ class Relay:
             self._out.append(last_chunk(trailers))
         self.flush()
         self._finish(None, "", t_ns)
-        self._client.answered(close=self._close or not self._request_over)
+        self._client.answered(close=self._close or not self._body.ended)
 
     def flush(self) -> None:
         if not self._out:
@@ -257,9 +238,9 @@ class Relay:
             connection.abort()
         if self._over:
             return
-        if unanswered and self._kept is not None:
+        if unanswered and self._body.is_kept:
             # The server had closed a kept connection: the same request on a new one.
-            self._unsent = list(self._kept)
+            self._body.again()
             self._connecting = asyncio.ensure_future(self._connect())
             return
         if not self._answering:
@@ -279,15 +260,11 @@ class Relay:
         return self._core.upstream(self.meter.arm)
 
     def _choose(self) -> None:
-        body = None if self._kept is None else b"".join(self._kept)
-        whole = body if self._request_over else None
-        self._choice = self._core.choose(self.head_in, whole if self._waits else None)
+        whole = self._body.kept() if self._waits and self._body.ended else None
+        self._choice = self._core.choose(self.head_in, whole)
         self.meter.arm = self._choice.arm
         if self._choice.body is not None:
-            self._unsent = [self._choice.body]
-            self._let_go()
-            self._kept = [self._choice.body]
-            self._core.held_bytes += len(self._choice.body)
+            self._body.replace(self._choice.body)
 
     def _invite(self) -> None:
         """A client that waits for a 100 Continue gets it here, as nothing has gone up yet."""
@@ -332,16 +309,7 @@ class Relay:
         )
         if self._client_full:
             connection.pause(True)
-        self._send(self._body_bytes(), head)
-
-    def _body_bytes(self) -> bytes:
-        """What has come of the body and not gone up, as it is framed there."""
-        pieces, self._unsent = self._unsent, []
-        framed = self.head_in.chunked and (self._choice is None or self._choice.body is None)
-        data = b"".join([chunk(piece) for piece in pieces] if framed else pieces)
-        if framed and self._request_over:
-            data += last_chunk(self._trailers)
-        return data
+        self._send(self._body.pull(), head)
 
     def _send(self, data: bytes, head: bytes | None = None) -> None:
         """Writes to the upstream, the head first where it is a new one."""
@@ -352,16 +320,16 @@ class Relay:
         elif data:
             connection.write(data)
         self._t_progress_ns = monotonic_ns()
-        if self._request_over and (head is not None or data or self.meter.t_sent_ns is None):
+        if self._body.ended and (head is not None or data or self.meter.t_sent_ns is None):
             first = self.meter.t_sent_ns is None
             self.meter.t_sent_ns = self._t_progress_ns
             if first:
-                body = None if self._kept is None else b"".join(self._kept)
-                self._number = self._core.asked(self.head_in, body if self._wanted else None)
+                body = self._body.kept() if self._wanted else None
+                self._number = self._core.asked(self.head_in, body)
 
     def _refuse(self, kind: ErrorKind, message: str, status: int) -> None:
         """The proxy's own answer where the upstream has none."""
-        close = not self._request_over or not self.head_in.keep_alive
+        close = not self._body.ended or not self.head_in.keep_alive
         to_head = self.head_in.method == b"HEAD"
         self._out.clear()
         self._finish(kind, message)
@@ -379,14 +347,13 @@ class Relay:
             self._connecting.cancel()
         connection, self._connection = self._connection, None
         if connection is not None:
-            if error is None and self._request_over:
+            if error is None and self._body.ended:
                 connection.release()
             else:
                 connection.abort()
-        kept = self._kept if self._request_over and self._wanted else None
         done = Done(
             head=self.head_in,
-            body=None if kept is None else b"".join(kept),
+            body=self._body.kept() if self._body.ended and self._wanted else None,
             meter=self.meter,
             error=error,
             why=why,
@@ -395,10 +362,5 @@ class Relay:
             sampling=self._choice.sampling if self._choice else None,
             number=self._number,
         )
-        self._let_go()
+        self._body.let_go()
         self._core.over(self, done)
-
-    def _let_go(self) -> None:
-        if self._kept is not None:
-            self._core.held_bytes -= sum(map(len, self._kept))
-            self._kept = None

@@ -120,6 +120,7 @@ class Proxy:
 
     def snapshot(self) -> Snapshot:
         """The state now, for the page and the exporter."""
+        self.beside.work()  # all that has passed counts
         return Snapshot(
             uptime_s=time.monotonic() - self._started,
             connections=len(self._connections),

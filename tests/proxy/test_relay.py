@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from loadjudge.proxy.relay import Limits
+from loadjudge.proxy.options import Limits
 from tests.proxy.conftest import END, STREAM, Make, Peer, post
 
 
@@ -476,7 +476,7 @@ async def test_a_connection_that_was_held_back_to_the_end_serves_on(bench: Make)
 async def test_bodies_that_are_kept_are_bounded_over_all_requests(
     bench: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("loadjudge.proxy.relay._HELD_LIMIT", 1000)
+    monkeypatch.setattr("loadjudge.proxy.requestbody._HELD_LIMIT", 1000)
     made = await bench(echo)
     monkeypatch.setattr(made.proxy, "wants_body", lambda _: True)
     answers = await asyncio.gather(
@@ -612,6 +612,7 @@ async def test_what_goes_wrong_in_measuring_never_touches_what_passes(
     answer = await made.exchange(post(b"{}"))
     assert answer.endswith(END)
     assert answer.count(b"data: ") == 4
+    await made.told.next()
     assert made.proxy.snapshot().defects > 0
     assert any("a defect" in line for line in made.said)
 
