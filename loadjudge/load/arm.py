@@ -1,6 +1,7 @@
 """One arm of the comparison: its engine, its endpoint, and how the judge talks to it."""
 
 import asyncio
+import contextlib
 import itertools
 import os
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ from loadjudge.servers.memory import DeviceUse, device_mib, device_use, peak_rss
 from loadjudge.servers.process import EngineProcess
 
 _DEVICES_EVERY_S = 1.0
+_ENDS_WITHIN_S = 30.0
+_LOOK_EVERY_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,21 @@ class Arm:
             await self.http.close()
         if self.process is not None:
             await self.process.stop()
+
+    async def healthy(self) -> bool:
+        """Whether its engine says that it is ready. One that isn't ours is taken to be."""
+        return self.process is None or await self.http.health(self.engine.ready_path)
+
+    async def settled(self) -> None:
+        """To be awaited after a call has failed: returns once the engine is healthy again.
+
+        A server whose worker has died answers errors for a while before it ends itself, and its
+        end cancels the run. Returns after a while, too, where it is neither well nor dying.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ENDS_WITHIN_S):
+                while not await self.healthy():  # noqa: ASYNC110 - a server, not an event
+                    await asyncio.sleep(_LOOK_EVERY_S)
 
     def load_client(self) -> LoadClient:
         return LoadClient(

@@ -5,6 +5,7 @@ from typing import Any
 
 from loadjudge.client.http import PlainClient
 from loadjudge.errors import JudgeError
+from loadjudge.load.task import HistoryPolicy
 from loadjudge.load.together import together
 from loadjudge.record.values import PlayRecord
 from loadjudge.sessions.model import Session
@@ -24,15 +25,19 @@ def mean_reply(played: Sequence[PlayRecord]) -> float:
 
 
 async def expected_context(
-    http: PlainClient, model: str, sessions: Sequence[Session], reply: float
+    http: PlainClient,
+    model: str,
+    sessions: Sequence[Session],
+    reply: float,
+    history: HistoryPolicy = "own",
 ) -> float | None:
     """Tokens that a lane holds on average while it plays these sessions.
 
-    Each turn's prompt is counted by the engine's own tokenizer and template, with the file's
-    recorded replies standing for the model's; half of a mean reply comes on top. Turns weigh
-    alike, as a turn's time goes by its reply. It is asked of the workload's own sessions: their
-    prompts differ by a hundred times, and a probe of a few would miss that. None where the
-    endpoint can't count messages.
+    Each turn's prompt is counted by the engine's own tokenizer and template, a mean reply
+    standing for each of the model's own, which may be far shorter than those of the file; half
+    of one comes on top. Turns weigh alike, as a turn's time goes by its reply. It is asked of the
+    workload's own sessions: their prompts differ by a hundred times, and a probe of a few would
+    miss that. None where the endpoint can't count messages.
     """
     unique = list({s.id: s for s in sessions}.values())
     contexts: list[float] = []
@@ -46,11 +51,13 @@ async def expected_context(
             if ids is None:
                 raise _NoCount
             contexts.append(len(ids) + missing + reply / 2)
-            if turn.recorded is None:
+            recorded = turn.recorded
+            # Calls stay: the results that follow belong to them.
+            if recorded is None or (history == "own" and not recorded.get("tool_calls")):
                 missing += reply
                 messages.append({"role": "assistant", "content": "…"})
             else:
-                messages.append(turn.recorded)
+                messages.append(recorded)
 
     try:
         for start in range(0, len(unique), _AT_ONCE):
@@ -78,6 +85,11 @@ def mean_live_context(played: Sequence[PlayRecord]) -> float | None:
                 held += seconds * (turn.prompt_tokens + (turn.reported_tokens or 0) / 2)
                 busy += seconds
     return held / busy if busy else None
+
+
+def far_off(lanes: int, corrected: int) -> bool:
+    """Whether an estimate was too far off for one probe to show what the corrected one holds."""
+    return abs(corrected - lanes) > lanes / 4
 
 
 def kv_lanes(kv_tokens: float | None, context: float | None, fill: float) -> int:

@@ -7,6 +7,7 @@ from loadjudge.load.arm import Arm
 from loadjudge.load.context import (
     corrected_lanes,
     expected_context,
+    far_off,
     kv_lanes,
     mean_live_context,
     mean_reply,
@@ -54,10 +55,9 @@ async def lanes_event(
         )
         seen = tried.looks
         probes.append({"lanes": lanes, "seen": seen})
-        better = corrected_lanes(lanes, table.fill, seen)
-        if better == lanes:
+        tried_with, lanes = lanes, corrected_lanes(lanes, table.fill, seen)
+        if not far_off(tried_with, lanes):
             break
-        lanes = better
     return {
         "event": "lanes",
         "workload": workload,
@@ -73,7 +73,11 @@ async def lanes_event(
 async def _context(stock: Arm, load: PassLoad, plays: Sequence[PlayRecord]) -> float | None:
     """Tokens that a lane holds: counted, else as the probe's turns report them."""
     counted = await expected_context(
-        stock.http, stock.abilities.model, load.sessions, mean_reply(plays)
+        stock.http,
+        stock.abilities.model,
+        load.sessions,
+        min(mean_reply(plays), load.task.max_tokens),
+        load.task.history,
     )
     return mean_live_context(plays) if counted is None else counted
 

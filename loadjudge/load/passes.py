@@ -122,6 +122,8 @@ async def play_pass(
             lag = probe.window()
             probe.stop()
             await asyncio.gather(looking, return_exceptions=True)
+    if any(turn.error for play in played for turn in play.turns):
+        await arm.settled()  # a pass in which the engine died never ends: it is played again
     after = await _counters(arm)
     summary = _summary(looks)
     measured = [p for p in played if p.measured]

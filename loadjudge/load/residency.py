@@ -1,7 +1,6 @@
 """Which engines are up: both through the whole run, or one at a time on the device."""
 
 import asyncio
-import contextlib
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
@@ -13,11 +12,6 @@ from loadjudge.load.together import together
 from loadjudge.record.log import Event
 from loadjudge.record.values import ARMS
 from loadjudge.record.values import Arm as ArmName
-
-# How long an engine may take to end once its endpoint fails: a server whose worker has died
-# answers errors for a while before it ends itself.
-_ENDS_WITHIN_S = 30.0
-_LOOK_EVERY_S = 0.25
 
 
 class Engines:
@@ -102,15 +96,13 @@ class Engines:
 
     async def _dying(self) -> None:
         """Waits until it is known whether an endpoint failed because its engine is dying."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_ENDS_WITHIN_S):
-                while not self._death.done() and not await self._healthy():
-                    await asyncio.wait([self._death], timeout=_LOOK_EVERY_S)
-
-    async def _healthy(self) -> bool:
-        """Whether every engine of this run's own that is up says that it is ready."""
-        own = [arm for arm in self._arms.values() if arm.up and arm.process is not None]
-        return all([await arm.http.health(arm.engine.ready_path) for arm in own])
+        up = [arm for arm in self._arms.values() if arm.up]
+        settled: asyncio.Future[Any] = asyncio.gather(*(arm.settled() for arm in up))
+        try:
+            await asyncio.wait({settled, self._death}, return_when=asyncio.FIRST_COMPLETED)
+        finally:  # also where the wait is cancelled: nothing may ask an engine that is stopped
+            settled.cancel()
+            await asyncio.gather(settled, return_exceptions=True)
 
 
 def cancel_on_sigterm() -> None:

@@ -1,11 +1,13 @@
 """Real processes: the command itself and the embedded engines."""
 
+import contextlib
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -34,6 +36,14 @@ def cli() -> Cli:
         )
 
     return run
+
+
+def runs(process: "subprocess.Popen[Any]", look_s: float = 0.005) -> bool:
+    """Whether it still runs, a moment later: who looks again and again without one takes a core
+    from what it looks at."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(look_s)
+    return process.returncode is None
 
 
 class Engine:

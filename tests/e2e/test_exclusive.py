@@ -12,7 +12,7 @@ import pytest
 from loadjudge.record.evaluation import read_evaluation
 from loadjudge.record.log import EVENTS, read_events
 from loadjudge.record.run import read_run
-from tests.e2e.conftest import Cli
+from tests.e2e.conftest import Cli, runs
 from tests.e2e.test_bad_input import DIES, engine_directory, fails
 from tests.e2e.test_resume import living_engines, start
 
@@ -49,7 +49,7 @@ def test_engines_take_turns_and_three_passes_take_three_switches(
     path.write_text(path.read_text().replace("passes = 1", "passes = 3"))
     judge = start(path, tmp_path / "run")
     in_a_row = most = 0
-    while judge.poll() is None:
+    while runs(judge):
         # A look takes a while: one may end and the other begin in it, but not in two in a row.
         in_a_row = in_a_row + 1 if len(arms_up(tmp_path / "run")) > 1 else 0
         most = max(most, in_a_row)
@@ -95,7 +95,7 @@ def test_a_run_killed_at_any_moment_leaves_no_engine_and_is_finished(
     wanted = f'"event":"{moment}"'.encode()
     seen = 3 if moment == "play" else 1
     log = directory / EVENTS
-    while judge.poll() is None:
+    while runs(judge):
         said = log.read_bytes() if log.exists() else b""
         _, found, later = said.partition(b'"arm":"candidate","state":"ready"')
         if found and (later if moment != "engine" else found + wanted).count(wanted) >= seen:
@@ -152,7 +152,7 @@ def test_ctrl_c_in_the_candidates_turn_stops_it(cli: Cli, tmp_path: Path, task: 
     directory = tmp_path / "run"
     judge: subprocess.Popen[str] = start(task(EXCLUSIVE, TEAM), directory)
     log = directory / EVENTS
-    while judge.poll() is None:
+    while runs(judge):
         if log.exists() and b'"arm":"candidate","state":"ready"' in log.read_bytes():
             judge.send_signal(signal.SIGINT)
             break

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from loadjudge.record.log import EVENTS
+from loadjudge.record.log import EVENTS, read_events
 from loadjudge.record.run import read_run
-from tests.e2e.conftest import Cli
+from tests.e2e.conftest import Cli, runs
+from tests.e2e.test_bad_input import engine_directory, fails
 
 WORKLOADS = "[workloads.team]\nlanes = 3\nsessions = 6\nramp_s = 0.1"
 
@@ -67,7 +68,7 @@ def test_a_killed_run_is_finished(
     # Killed when the log has so many lines: a random moment of the run, the same each time.
     events = random.Random(moment).randint(1, 24)
     log = directory / EVENTS
-    while judge.poll() is None:
+    while runs(judge):
         if log.exists() and log.read_bytes().count(b"\n") >= events:
             os.kill(judge.pid, signal.SIGKILL)
             break
@@ -95,7 +96,7 @@ def test_ctrl_c_stops_the_engines_and_can_be_resumed(
     directory = tmp_path / "run"
     judge = start(task("", WORKLOADS), directory)
     log = directory / EVENTS
-    while judge.poll() is None:
+    while runs(judge):
         if log.exists() and b'"event":"pass"' in log.read_bytes():
             judge.send_signal(signal.SIGINT)
             break
@@ -106,3 +107,57 @@ def test_ctrl_c_stops_the_engines_and_can_be_resumed(
     assert living_engines(directory) == []
     cli("judge", "--resume", directory)
     assert read_run(directory).complete
+
+
+LINGERS = """
+import os, subprocess, sys, threading, time
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingUnixStreamServer
+
+class Broken(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_error(500)
+    def log_message(self, *words):
+        pass
+    do_POST = do_GET
+
+words = ["--socket", sys.argv[1], "--request-log", "seen"]
+server = subprocess.Popen([sys.executable, "-m", "loadjudge.reference", *words])
+
+def answered():
+    return len(open("seen").readlines()) if os.path.exists("seen") else 0
+
+while server.poll() is None and (os.path.exists("killed") or answered() < 8):
+    time.sleep(0.02)
+if not os.path.exists("killed"):
+    open("killed", "w").close()
+    server.kill()
+    os.unlink(sys.argv[1])
+    # As vLLM's server, whose worker has died: requests fail, and it is still there.
+    after = ThreadingUnixStreamServer(sys.argv[1], Broken)
+    after.handle_error = lambda *whom: None
+    threading.Thread(target=after.serve_forever, daemon=True).start()
+    time.sleep(2)
+    print("the worker died unexpectedly", flush=True)
+sys.exit(7)
+"""
+
+
+def test_a_pass_in_which_an_engine_lay_dying_is_played_again(
+    cli: Cli, tmp_path: Path, task: Callable[..., Path]
+) -> None:
+    """All its turns fail at once, too few to end the run, and the engine's end comes when the
+    pass would long be over."""
+    two = "[workloads.team]\nlanes = 2\nsessions = 2\nramp_s = 0"
+    path, directory = task("", two), tmp_path / "run"
+    lingers = engine_directory(tmp_path / "lingers", LINGERS)
+    done = cli("judge", "--task", path, "--candidate", lingers, "--output", directory)
+    fails(done, 4, "the engine broken died in the middle of the run (exit status 7)")
+    ended = [e["event"] for e in read_events(directory) if e["event"] in ("pass", "pass_end")]
+    assert ended == ["pass", "pass_end", "pass"]
+    done = cli("judge", "--resume", directory)
+    assert done.returncode in (0, 1, 5), done.stderr
+    run = read_run(directory)
+    assert run.complete
+    assert sorted((p.workload, p.slot) for p in run.passes) == [("team", 0), ("team", 1)]
+    assert {play.outcome for p in run.passes for play in p.measured} == {"done"}

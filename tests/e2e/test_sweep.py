@@ -25,7 +25,7 @@ from loadjudge.reference.scheduler import Limits
 from loadjudge.reference.store import shipped_model
 from loadjudge.reference.truth import simulate_pass
 from loadjudge.sweep.record import SweepRecord
-from tests.e2e.conftest import ROOT, Cli, Engine
+from tests.e2e.conftest import ROOT, Cli, Engine, runs
 
 Task = Callable[..., Path]
 # Steps long enough that what the machine adds to them is little.
@@ -162,7 +162,7 @@ def test_a_killed_sweep_is_finished(moment: int, cli: Cli, tmp_path: Path, task:
         stdout=subprocess.DEVNULL,
     )  # fmt: skip
     log = directory / EVENTS
-    while sweep.poll() is None:
+    while runs(sweep):
         if log.exists() and log.read_bytes().count(b"\n") >= (3, 12, 28)[moment]:
             os.kill(sweep.pid, signal.SIGKILL)
             break

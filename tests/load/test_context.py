@@ -1,12 +1,14 @@
 """What a lane holds of the KV cache, as the engine's own tokenizer counts it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from loadjudge.errors import JudgeError
-from loadjudge.load.context import expected_context, mean_reply
+from loadjudge.load.context import expected_context, far_off, mean_reply
+from loadjudge.load.task import HistoryPolicy
 from loadjudge.sessions.model import Session, Turn
 
 
@@ -47,14 +49,34 @@ def session(id: str, *turns: tuple[str, str | None], tools: int = 0) -> Session:
     )
 
 
-async def count(http: Words, *sessions: Session, reply: float = 10.0) -> float | None:
-    return await expected_context(http, "m", sessions, reply)  # type: ignore[arg-type]
+async def count(
+    http: Words, *sessions: Session, reply: float = 10.0, history: HistoryPolicy = "own"
+) -> float | None:
+    return await expected_context(http, "m", sessions, reply, history)  # type: ignore[arg-type]
 
 
-async def test_recorded_replies_stand_in_the_history() -> None:
+async def test_recorded_replies_count_where_they_go_into_the_history() -> None:
     two = session("a", ("one two", "three four five"), ("six", None))
     # Prompts of 2 and of 2 + 3 + 1 tokens, and half a reply on top of each.
-    assert await count(Words(), two) == pytest.approx((2 + 6) / 2 + 5)
+    assert await count(Words(), two, history="recorded") == pytest.approx((2 + 6) / 2 + 5)
+    # Else the model's own go there: a placeholder of one word, and a mean reply of ten.
+    assert await count(Words(), two) == pytest.approx((2 + 4 + 10) / 2 + 5)
+
+
+async def test_recorded_calls_stay_before_their_results() -> None:
+    one = session("a", ("one two", None), ("six", None))
+    call = {"role": "assistant", "content": "three four five", "tool_calls": [{"id": "1"}]}
+    called = replace(one, turns=(replace(one.turns[0], recorded=call), one.turns[1]))
+    assert await count(Words(), called) == pytest.approx((2 + 6) / 2 + 5)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "corrected", "far"), [(10, 11, False), (8, 10, False), (8, 11, True), (9, 2, True)]
+)
+def test_a_second_probe_is_for_estimates_that_were_far_off(
+    lanes: int, corrected: int, far: bool
+) -> None:
+    assert far_off(lanes, corrected) == far
 
 
 async def test_replies_that_the_file_has_not_count_as_a_mean_reply() -> None:
