@@ -1,5 +1,5 @@
-"""The dashboards as code: ``python -m grafana.dashboards`` writes dashboards/judge.json and
-proxy.json."""
+"""The dashboards as code: ``python -m grafana.dashboards`` writes dashboards/judge.json,
+sweep.json and proxy.json."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import Any
 from grafana.judge import JUDGE
 from grafana.panel import Panel
 from grafana.proxy import PROXY
+from grafana.sweep import SWEEP
 
 FOLDER = Path(__file__).parent / "dashboards"
 _WIDTH = 24  # of Grafana's grid
@@ -130,7 +131,8 @@ def _matching(pattern: str, properties: dict[str, Any]) -> dict[str, Any]:
 
 
 DASHBOARDS = {
-    "judge": dashboard("judge", "judge|sweep", JUDGE),
+    "judge": dashboard("judge", "judge", JUDGE),
+    "sweep": dashboard("sweep", "sweep", SWEEP),
     "proxy": dashboard("proxy", "proxy", PROXY),
 }
 

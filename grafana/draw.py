@@ -43,9 +43,9 @@ svg { width:100%; display:block; } svg text { font-size:11px; fill:var(--muted);
 table { border-collapse:collapse; width:100%; font-size:13px; } th { text-align:left;
   color:var(--muted); font-weight:400; } td, th { padding:2px 10px 2px 0;
   border-top:1px solid var(--rule); } td:last-child, th:last-child { padding-right:0; }
-.bar { display:grid; grid-template-columns:40px 1fr 60px; gap:8px; align-items:center;
-  margin:5px 0; font-size:12px; } .bar i { display:block; height:12px; background:var(--candidate);
-  border-radius:2px; }
+.bars { display:grid; grid-template-columns:max-content 1fr max-content; gap:10px 8px;
+  align-items:center; margin:5px 0; font-size:12px; }
+.bars i { display:block; height:12px; border-radius:2px; }
 """
 
 
@@ -57,8 +57,11 @@ class Source:
         self.start, self.end, self._rate = start, end, rate
         self._instances = ".*"
 
-    def choose(self, variable: str) -> None:
-        """Looks at the exporters that a dashboard's variable finds."""
+    def choose(self, variable: str, instances: str | None) -> None:
+        """Looks at the exporters that a dashboard's variable finds, or at ``instances`` (regex)."""
+        if instances is not None:
+            self._instances = instances.replace("\\", "\\\\")
+            return
         found = re.fullmatch(r"label_values\((.*), (\w+)\)", variable)
         assert found is not None
         time = {"start": self.start, "end": self.end}
@@ -105,10 +108,10 @@ def _named(target: dict[str, Any], labels: dict[str, str]) -> str:
     ).strip()
 
 
-def page(name: str, source: Source) -> str:
+def page(name: str, source: Source, instances: str | None = None) -> str:
     """The whole dashboard."""
     dashboard = DASHBOARDS[name]
-    source.choose(dashboard["templating"]["list"][0]["query"]["query"])
+    source.choose(dashboard["templating"]["list"][0]["query"]["query"], instances)
     panels = "".join(_panel(panel, source) for panel in dashboard["panels"])
     title = escape(dashboard["title"])
     return (
@@ -133,8 +136,10 @@ def _lines(panel: dict[str, Any], source: Source, width: int, height: int) -> st
         return "<p>No data</p>"
     least, most, unit = shape.get("min"), shape.get("max"), shape["unit"]
     size = width * _CELL, height * 26
-    drawn = svg(lines, source.start, source.end, unit, least, most, *size)
-    return drawn + legend(lines, unit, shape.get("decimals"))
+    decimals = shape.get("decimals")
+    whole = decimals == 0
+    drawn = svg(lines, source.start, source.end, unit, least, most, *size, whole=whole)
+    return drawn + legend(lines, unit, decimals)
 
 
 def _stats(panel: dict[str, Any], source: Source, width: int, height: int) -> str:
@@ -156,12 +161,15 @@ def _bars(panel: dict[str, Any], source: Source, width: int, height: int) -> str
     shape = panel["fieldConfig"]["defaults"]
     found = [one for target in panel["targets"] for one in source.now(target)]
     found.sort(key=lambda one: (len(one[0]), one[0]))
-    return "".join(
-        f'<div class="bar"><span>{escape(name)}</span>'
-        f'<i style="width:{100 * value / shape.get("max", 1):.1f}%"></i>'
-        f"<span>{say(value, shape['unit'])}</span></div>"
+    most = shape.get("max", 1)
+    bars = "".join(
+        f"<span>{escape(name)}</span>"
+        f'<i style="width:{100 * min(value / most, 1):.1f}%;'
+        f'background:var({"--stock" if name.startswith("stock") else "--candidate"})"></i>'
+        f"<span>{say(value, shape['unit'])}</span>"
         for name, _, value in found
     )
+    return f'<div class="bars">{bars}</div>' if bars else "<p>No data</p>"
 
 
 def _table(panel: dict[str, Any], source: Source, width: int, height: int) -> str:
@@ -189,6 +197,7 @@ def main() -> None:
     flags.add_argument("--prometheus", default="http://localhost:9090", metavar="URL")
     flags.add_argument("--last", default="30m", help="How far back: 90s, 30m, 2h.")
     flags.add_argument("--end", type=float, help="Seconds since the epoch; now by default.")
+    flags.add_argument("--instance", metavar="REGEX", help="Exporters; all of its kind by default.")
     flags.add_argument("--rate", default="20s", help="The range of rates: 4 scrapes or more.")
     given = flags.parse_args()
     found = re.fullmatch(r"(\d+)([smh])", given.last)
@@ -198,7 +207,11 @@ def main() -> None:
     end = given.end or time.time()
     try:
         sys.stdout.write(
-            page(given.dashboard, Source(given.prometheus, end - seconds, end, given.rate))
+            page(
+                given.dashboard,
+                Source(given.prometheus, end - seconds, end, given.rate),
+                given.instance,
+            )
         )
     except httpx.HTTPError as error:
         raise SystemExit(f"{given.prometheus}: {error}") from None

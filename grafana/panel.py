@@ -1,4 +1,4 @@
-"""A panel, and the panels that both dashboards have. ``$of`` stands for the labels that choose
+"""A panel, and the panels that several dashboards have. ``$of`` stands for the labels that choose
 the exporter."""
 
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ def state(title: str, metric: str, label: str, width: int = 4) -> Panel:
 
 _ERRORS = (
     "sum by (arm, kind) (loadjudge_errors_total{$of}) > 0 "
-    "or sum by (arm) (loadjudge_errors_total{$of})"
+    "or sum by (arm) (loadjudge_errors_total{$of}) == 0"
 )
 LATENCY = (
     Panel("TTFT", quantiles("loadjudge_time_to_first_token_seconds"), "s", least=0),
@@ -73,5 +73,35 @@ LAG = Panel(
     least=0,
     text="How late the client's own event loop comes to a read.",
 )
-
+CPU = Panel(
+    "Client: share of a core, lag over the time between reads",
+    (
+        ("loadjudge_client_cpu_ratio{$of}", "share of a core"),
+        ("loadjudge_event_loop_lag_ratio{$of}", "lag over time between reads, worst pass"),
+    ),
+    "percentunit",
+    least=0,
+    text="Limits: 95 % of a core, 5 % of the time between reads.",
+)
+STEPS = Panel(
+    "Tokens per verify step",
+    (("loadjudge_tokens_per_verify_step{$of}", "{{workload}} {{arm}}"),),
+    decimals=2,
+    text="1 + accepted draft tokens over drafts, over all passes so far: the record's own.",
+)
+LANES = Panel(
+    "Lanes",
+    (
+        ("sum by (arm) (loadjudge_lanes_in_flight{$of})", "{{arm}} in flight"),
+        ("sum by (arm) (loadjudge_lanes_wanted{$of})", "{{arm}} wanted"),
+        ("loadjudge_engine_requests_in_flight{$of}", "{{arm}} as the engine says"),
+    ),
+    least=0,
+)
+KV = Panel(
+    "KV cache in use",
+    (("loadjudge_engine_kv_usage_ratio{$of}", "{{arm}}"),),
+    "percentunit",
+    least=0,
+)
 ERRORS = Panel("Errors so far", ((_ERRORS, "{{arm}} {{kind}}"),), least=0, decimals=0)

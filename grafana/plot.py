@@ -5,10 +5,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 _ARMS = ("stock", "candidate", "mirror")
 _PALETTE = ("--c1", "--c2", "--c3", "--c4", "--c5", "--c6")
 _ON_AXIS = {"tokens/s": "short", "reqps": "short", "Bps": "bytes"}  # the title says it
+_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
 _LEFT, _RIGHT, _TOP, _FOOT = 58, 16, 6, 20
 
 
@@ -40,11 +42,28 @@ def dash(name: str) -> str:
     return "1.5 3" if re.search(r" (low|high|as the engine says)$", name) else ""
 
 
-def ticks(low: float, high: float, about: int = 4) -> list[float]:
-    """Round numbers between two others."""
-    rough = (high - low) / about
+def ticks(low: float, high: float, *, whole: bool = False) -> list[float]:
+    """Some four round numbers between two others."""
+    rough = (high - low) / 4
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
+    return _multiples(max(step, 1.0) if whole else step, low, high)
+
+
+def seconds(span: float) -> list[float]:
+    """Some six round times from 0, in the steps of a clock."""
+    step = next((s for s in _STEPS_S if s >= span / 6), math.ceil(span / 6 / 3600) * 3600.0)
+    return _multiples(step, 0.0, span)
+
+
+def _scale(unit: str, value: float) -> float:
+    """What an axis counts in: bytes in powers of 1024."""
+    if unit not in ("bytes", "Bps") or value < 1:
+        return 1.0
+    return 1024.0 ** int(math.log(value, 1024))
+
+
+def _multiples(step: float, low: float, high: float) -> list[float]:
     first = math.ceil(low / step - 1e-9)
     return [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
 
@@ -77,8 +96,13 @@ def svg(
     most: float | None,
     width: int,
     height: int,
+    *,
+    whole: bool,
 ) -> str:
-    """The lines of a panel; a gap where a value is not finite."""
+    """The lines of a panel; a gap where there is no value, or none that is finite.
+
+    ``whole``: they are numbers of things.
+    """
     values = [v for line in lines for _, v in line.points if math.isfinite(v)]
     low = min(values) if least is None else min(least, *values)
     high = max(values) if most is None else max(most, *values)
@@ -96,17 +120,25 @@ def svg(
         return _TOP + h * (1 - (value - low) / (high - low))
 
     drawn = []
-    for tick in ticks(low, high):
+    scale = _scale(unit, max(abs(low), abs(high)))
+    for tick in (scale * n for n in ticks(low / scale, high / scale, whole=whole)):
         at = y(tick)
         drawn.append(f'<path class="grid" d="M{_LEFT} {at:.1f}h{w}"/>')
         said = say(tick, _ON_AXIS.get(unit, unit))
         drawn.append(f'<text x="{_LEFT - 6}" y="{at + 4:.1f}" class="end">{said}</text>')
-    for second in ticks(0, end - start, 5):
+    for second in seconds(end - start):
         at = x(start + second)
         drawn.append(f'<text x="{at:.1f}" y="{height - 4}" class="mid">{_clock(second)}</text>')
     names = [line.name for line in lines]
+    step = min(
+        (t - before for line in lines for (before, _), (t, _) in pairwise(line.points)),
+        default=0.0,
+    )
     for line in lines:
-        path = _path([(x(t), y(v) if math.isfinite(v) else None) for t, v in line.points])
+        path = _path(
+            [(x(t), y(v)) for t, v in line.points if math.isfinite(v)],
+            1.5 * step * w / (end - start),
+        )
         style = f"stroke:var({colour(line.name, names)})"
         pattern = f' stroke-dasharray="{dash(line.name)}"' if dash(line.name) else ""
         drawn.append(f'<path class="line" style="{style}"{pattern} d="{path}"/>')
@@ -128,14 +160,12 @@ def legend(lines: Sequence[Line], unit: str, decimals: int | None) -> str:
     return f'<p class="legend">{"".join(entries)}</p>'
 
 
-def _path(points: list[tuple[float, float | None]]) -> str:
-    path, pen = [], "M"
+def _path(points: list[tuple[float, float]], widest: float) -> str:
+    """A line through points, with a gap where two are wider apart."""
+    path, before = [], -math.inf
     for x, y in points:
-        if y is None:
-            pen = "M"
-        else:
-            path.append(f"{pen}{x:.1f} {y:.1f}")
-            pen = "L"
+        path.append(f"{'L' if x - before <= widest else 'M'}{x:.1f} {y:.1f}")
+        before = x
     return "".join(path)
 
 

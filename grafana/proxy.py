@@ -1,6 +1,6 @@
 """The panels of the dashboard *Proxy*: live traffic."""
 
-from grafana.panel import ERRORS, LAG, LATENCY, RATE, TOKENS, Panel, rate
+from grafana.panel import ERRORS, LAG, LATENCY, RATE, TOKENS, Panel, last, rate
 
 _ANSWERED = "loadjudge_proxy_requests_total"
 
@@ -51,7 +51,7 @@ PROXY = (
     Panel("Requests by path", ((rate(_ANSWERED, "path"), "{{path}}"),), "reqps", least=0),
     Panel(
         "Requests by status",
-        ((rate(_ANSWERED, "arm, status"), "{{arm}} {{status}}"),),
+        ((rate(_ANSWERED, "arm, status"), "{{status}} {{arm}}"),),
         "reqps",
         least=0,
     ),
@@ -72,21 +72,28 @@ PROXY = (
     *LATENCY,
     TOKENS,
     Panel(
-        "Candidate over stock, live, 95 % interval",
-        (
-            ('loadjudge_ab_ratio{$of,of="mean"}', "{{figure}}"),
-            ('loadjudge_ab_lower_ratio{$of,of="mean"}', "{{figure}} low"),
-            ('loadjudge_ab_upper_ratio{$of,of="mean"}', "{{figure}} high"),
-        ),
+        "Candidate over stock, live",
+        (('loadjudge_ab_ratio{$of,of="mean"}', "{{figure}}"),),
         "x",
         decimals=2,
-        text="Ratios of means, sessions as units. Of times, below 1 is faster.",
+        text="Ratios of means. Of times, below 1 is faster.",
+    ),
+    Panel(
+        "Candidate over stock, 95 % intervals",
+        (
+            (last('loadjudge_ab_ratio{$of,of="mean"}'), "{{figure}} ratio"),
+            (last('loadjudge_ab_lower_ratio{$of,of="mean"}'), "{{figure}} low"),
+            (last('loadjudge_ab_upper_ratio{$of,of="mean"}'), "{{figure}} high"),
+        ),
+        kind="table",
+        rows="figure",
+        text="Sessions are the units. Choose one proxy: each has ratios of its own.",
     ),
     Panel(
         "Mirror",
         (
-            (f"rate(loadjudge_proxy_mirrored_requests_total{{$of}}{RATE})", "mirrored"),
-            (f"rate(loadjudge_proxy_mirror_dropped_requests_total{{$of}}{RATE})", "dropped"),
+            (f"sum (rate(loadjudge_proxy_mirrored_requests_total{{$of}}{RATE}))", "mirrored"),
+            (f"sum (rate(loadjudge_proxy_mirror_dropped_requests_total{{$of}}{RATE}))", "dropped"),
         ),
         "reqps",
         least=0,
@@ -96,8 +103,8 @@ PROXY = (
     Panel(
         "Bytes",
         (
-            (f"rate(loadjudge_proxy_response_bytes_total{{$of}}{RATE})", "answers"),
-            (f"rate(loadjudge_proxy_recorded_bytes_total{{$of}}{RATE})", "to the record"),
+            (f"sum (rate(loadjudge_proxy_response_bytes_total{{$of}}{RATE}))", "answers"),
+            (f"sum (rate(loadjudge_proxy_recorded_bytes_total{{$of}}{RATE}))", "to the record"),
         ),
         "Bps",
         least=0,

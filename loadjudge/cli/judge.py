@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loadjudge.cli.ci import Ci, Export, Github, Junit, check_export
-from loadjudge.cli.playing import Metrics, extra_of, headers_of, new_directory, play_run
+from loadjudge.cli.playing import (
+    Metrics,
+    MetricsHost,
+    MetricsPort,
+    extra_of,
+    headers_of,
+    new_directory,
+    play_run,
+)
 from loadjudge.errors import JudgeError, Status
 
 if TYPE_CHECKING:
@@ -82,11 +90,8 @@ def judge(
     idle_timeout: Annotated[
         float, typer.Option(min=1, help="Seconds without a byte that end the run.")
     ] = 60.0,
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Serve metrics for Prometheus there meanwhile."),
-    ] = None,
-    metrics_host: Annotated[str, typer.Option(help="And at this address.")] = "127.0.0.1",
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = "127.0.0.1",
     junit: Junit = None,
     github: Github = False,
     export: Export = None,
@@ -135,7 +140,7 @@ def judge(
                 budget=parse_budget(budget or its.budget),
             )
             directory = new_directory(output, f"{its.name}-{Path(options.candidate.name).name}")
-        metrics = None if metrics_port is None else (metrics_port, metrics_host)
+        metrics = Metrics.at(metrics_port, metrics_host, directory)
         play(options, directory, headers, resume=resume is not None, metrics=metrics)
         evaluation = write_outcome(directory)
     finish(evaluation, directory, ci, export, as_json=as_json)
@@ -147,12 +152,9 @@ def play(
     headers: dict[str, str],
     *,
     resume: bool,
-    metrics: tuple[int, str] | None = None,
+    metrics: Metrics | None = None,
 ) -> None:
-    """Plays a run into its directory. A run that fails leaves its record as far as it goes.
-
-    ``metrics``: port and address at which a process of its own serves the run's metrics.
-    """
+    """Plays a run into its directory. A run that fails leaves its record as far as it goes."""
     from loadjudge.cli.outcome import write_outcome
     from loadjudge.cli.servers import make_missing
     from loadjudge.judge import Judge
@@ -164,7 +166,7 @@ def play(
         lambda watcher: Judge(options, access, directory, watcher, resume=resume).run(),
         f"loadjudge judge --resume {directory}",
         lambda: write_outcome(directory),
-        metrics and Metrics(*metrics, directory),
+        metrics,
     )
 
 

@@ -11,9 +11,9 @@ def metrics(
     port: Annotated[int, typer.Option(help="Where to serve them; 0: any that is free.")] = 9464,
     host: Annotated[str, typer.Option(help="Address to serve them at.")] = "127.0.0.1",
 ) -> None:
-    """Serves a run's metrics for Prometheus until Ctrl-C, following its log.
+    """Serves the metrics of a run or a sweep for Prometheus until Ctrl-C, following its log.
 
-    The run goes on elsewhere, or is over. While it goes, `loadjudge judge --metrics-port` knows
+    It goes on elsewhere, or is over. While it goes, `--metrics-port` of judge and sweep knows
     more: lanes in flight, the KV cache, and the pass in progress.
     """
     from threading import Event

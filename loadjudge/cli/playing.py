@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,12 @@ from loadjudge.errors import JudgeError, Status
 
 if TYPE_CHECKING:
     from loadjudge.load.live import Watcher
+
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(min=0, max=65535, help="Serve metrics for Prometheus there meanwhile."),
+]
+MetricsHost = Annotated[str, typer.Option(help="And at this address.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +26,11 @@ class Metrics:
     port: int
     host: str
     run: Path
+
+    @classmethod
+    def at(cls, port: int | None, host: str, run: Path) -> "Metrics | None":
+        """By the flags ``--metrics-port`` and ``--metrics-host``."""
+        return None if port is None else cls(port, host, run)
 
 
 def play_run(

@@ -6,6 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loadjudge.cli.ci import Ci, Export, Github, Junit, check_export, write_export
+from loadjudge.cli.playing import (
+    Metrics,
+    MetricsHost,
+    MetricsPort,
+    extra_of,
+    headers_of,
+    new_directory,
+    play_run,
+)
 from loadjudge.errors import JudgeError, Status
 
 if TYPE_CHECKING:
@@ -127,6 +136,8 @@ def sweep(
     parquet: Annotated[
         Path | None, typer.Option(help="The table as Parquet; needs the extra parquet.")
     ] = None,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = "127.0.0.1",
     junit: Junit = None,
     github: Github = False,
     export: Export = None,
@@ -137,8 +148,6 @@ def sweep(
     Exit status 0: measured; 1: --search found no number of lanes that keeps the objective; 4: a
     point that the answer needs can't be trusted. The API key is read from OPENAI_API_KEY.
     """
-    from loadjudge.cli.playing import extra_of, headers_of, new_directory
-
     ci = Ci(junit, github, as_json)
     with ci.telling_failures():
         check_export(export)
@@ -193,7 +202,8 @@ def sweep(
                 idle_timeout_s=idle_timeout,
             )
             directory = new_directory(output, "sweep")
-        _play(options, directory, headers, resume=resume is not None)
+        metrics = Metrics.at(metrics_port, metrics_host, directory)
+        _play(options, directory, headers, resume=resume is not None, metrics=metrics)
         record = write_outcome(directory, csv, parquet)
     show(record, directory, as_json=as_json)
     tell(record, directory, ci, export)
@@ -254,9 +264,13 @@ def status_of(record: "SweepRecord") -> Status:
 
 
 def _play(
-    options: "SweepOptions", directory: Path, headers: dict[str, str], *, resume: bool
+    options: "SweepOptions",
+    directory: Path,
+    headers: dict[str, str],
+    *,
+    resume: bool,
+    metrics: Metrics | None,
 ) -> None:
-    from loadjudge.cli.playing import play_run
     from loadjudge.load.arm import Access
     from loadjudge.sweep.runner import Sweep
 
@@ -265,6 +279,7 @@ def _play(
         lambda watcher: Sweep(options, access, directory, watcher, resume=resume).run(),
         f"loadjudge sweep --resume {directory}",
         lambda: write_outcome(directory),
+        metrics,
     )
 
 

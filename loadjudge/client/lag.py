@@ -14,6 +14,7 @@ import numpy as np
 _CLOCK_MONOTONIC = 1
 _ABSTIME = 1  # TFD_TIMER_ABSTIME
 _SECOND_NS = 1_000_000_000
+_CPU_NS = _SECOND_NS // 2  # in a few milliseconds whatever runs has all of a core
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +77,12 @@ class LagProbe:
             wall_s,
         )
 
-    def recent(self) -> tuple[float | None, float]:
-        """For whoever watches: mean lag of the last second in seconds, None where there was no
-        sample, and CPU share so far."""
+    def recent(self) -> tuple[float | None, float | None]:
+        """For whoever watches: mean lag of the last second in seconds and CPU share so far; None
+        where there was no sample, or the window is too young to tell."""
         last = self._lags_ns[-max(1, _SECOND_NS // self._interval_ns) :]
-        wall_ns = max(1, time.monotonic_ns() - self._wall_ns)
-        share = (time.process_time_ns() - self._cpu_ns) / wall_ns
+        wall_ns = time.monotonic_ns() - self._wall_ns
+        share = (time.process_time_ns() - self._cpu_ns) / wall_ns if wall_ns > _CPU_NS else None
         return (sum(last) / len(last) / 1e9 if last else None), share
 
     def stop(self) -> None:

@@ -26,6 +26,7 @@ from loadjudge.metrics.values import (
     Reply,
     Run,
     RunProgress,
+    SloState,
     Speculation,
     Speedup,
     Value,
@@ -71,6 +72,8 @@ class Exporter:
                 self._standing.speedup(value)
             case GateState():
                 self._standing.gate(value)
+            case SloState():
+                self._standing.slo(value)
             case Verdict():
                 self._standing.verdict(value)
             case Client():

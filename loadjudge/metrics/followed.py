@@ -1,4 +1,4 @@
-"""What a judge's log and its looks say, as values for the exporter.
+"""What the log of a judge or a sweep and its looks say, as values for the exporter.
 
 Replies, tokens and errors are those of measured sessions, as in the record; they come as a
 session ends. Tokens per verify step take in the pass in progress; as passes end they become the
@@ -27,6 +27,8 @@ from loadjudge.record.log import Event
 from loadjudge.record.values import PlayRecord, TurnRecord
 from loadjudge.score.latency import inter_token, time_per_output_token
 from loadjudge.score.speculation import tokens_per_step
+from loadjudge.sweep.options import is_sweep
+from loadjudge.sweep.slo import good_turn
 
 _MIB = 1 << 20
 _STATES: dict[str, RunState] = {
@@ -38,6 +40,7 @@ _STATES: dict[str, RunState] = {
     "died": "died",
     "interrupted": "interrupted",
 }
+_STATES_OF_SWEEP: dict[str, RunState] = {**_STATES, "engine": "starting"}  # it warms up next
 _AT = "accepted_at_"
 Name = tuple[str, str]  # arm, workload
 
@@ -50,7 +53,10 @@ class Followed:
         self._to = to
         self._lock = Lock()
         self._state: RunState = "starting"
-        self._planned = self._done = 0
+        self._sweeps = False
+        self._planned: int | None = None  # passes; a search does not know
+        self._done = 0
+        self._goodput: dict[str, float] = {}  # limits in ms
         self._passes: dict[int, Event] = {}  # that have begun, by attempt
         self._ended: set[tuple[str, str, int]] = set()
         self._counters: dict[Name, list[dict[str, float]]] = defaultdict(list)  # of ended passes
@@ -64,23 +70,25 @@ class Followed:
 
     def event(self, event: Event) -> None:
         with self._lock:
-            self._state = _STATES.get(event["event"], self._state)
+            states = _STATES_OF_SWEEP if self._sweeps else _STATES
+            self._state = states.get(event["event"], self._state)
             match event["event"]:
                 case "run":
                     self._begun(event)
                 case "extend":
+                    assert self._planned is not None
                     self._planned += 2 * sum(event["passes"].values())
                 case "pass":
                     self._pass_begun(event)
                 case "play" if event["measured"]:
-                    for reply in replies(*self._name_of(event), event):
+                    for reply in replies(*self._name_of(event), event, self._goodput):
                         self._to.take(reply)
                 case "pass_end":
                     self._pass_ended(event)
                 case "memory":
                     peak = event["peak_mib"] * _MIB
                     self._to.take(Memory(event["arm"], peak, event["kind"]))
-            if self._state == "playing" and self._done == self._planned:
+            if self._state == "playing" and self._done == self._planned and not self._sweeps:
                 self._state = "scoring"
             self._to.take(RunProgress(self._state, self._done, self._planned))
 
@@ -91,7 +99,8 @@ class Followed:
             self._to.take(Client(lag_s=look.lag_s, cpu=look.cpu))
             if (*name, look.number) in self._ended:
                 return
-            self._to.take(Lanes(*name, in_flight=look.in_flight, wanted=look.lanes))
+            # An open loop has no lanes; its rate was told as the pass began.
+            self._to.take(Lanes(*name, in_flight=look.in_flight, wanted=look.lanes or None))
             if look.load is not None:
                 self._to.take(EngineLoad(look.arm, *look.load))
             if look.counters is not None:
@@ -109,16 +118,22 @@ class Followed:
                 self._to.take(RunProgress("unknown", self._done, self._planned, moved=False))
 
     def _begun(self, event: Event) -> None:
-        task = event["task"]
-        self._planned = 2 * task["passes"] * len(task["workloads"])
         engines = tuple((arm, event["engines"][arm]["name"]) for arm in event["engines"])
-        self._to.take(Run(self._name, "judge", engines))
+        self._sweeps = is_sweep(event)
+        if self._sweeps:
+            self._goodput = event["goodput"]
+            if event["search"] is None:
+                self._planned = event["passes"] * len(event["points"]) * len(engines)
+        else:
+            task = event["task"]
+            self._planned = 2 * task["passes"] * len(task["workloads"])
+        self._to.take(Run(self._name, "sweep" if self._sweeps else "judge", engines))
 
     def _pass_begun(self, event: Event) -> None:
         self._passes[event["attempt"]] = event
         name = self._name_of(event)
         self._live.pop(name, None)  # of a pass that was cut
-        self._to.take(Lanes(*name, in_flight=0, wanted=event["lanes"]))
+        self._to.take(_wanted(name, event, 1))
 
     def _pass_ended(self, event: Event) -> None:
         name = self._name_of(event)
@@ -128,7 +143,7 @@ class Followed:
         if event["counters"]:
             self._counters[name].append(event["counters"])
             self._tell_speculation(name)
-        self._to.take(Lanes(*name, in_flight=0, wanted=0))
+        self._to.take(_wanted(name, self._passes[event["attempt"]], 0))
 
     def _name_of(self, event: Event) -> Name:
         begun = self._passes[event["attempt"]]
@@ -158,20 +173,31 @@ class Followed:
         )
 
 
-def replies(arm: str, workload: str, play: Event) -> list[Reply]:
+def _wanted(name: Name, begun: Event, times: int) -> Lanes:
+    """What a pass wants while it plays (``times`` 1), and when it is over (0)."""
+    rate = begun.get("rate")
+    if rate is None:
+        return Lanes(*name, in_flight=0, wanted=times * begun["lanes"])
+    return Lanes(*name, in_flight=0, rate=times * rate)
+
+
+def replies(arm: str, workload: str, play: Event, goodput: dict[str, float]) -> list[Reply]:
     """The replies of a play's event. Trusted counts come with the pass's end: until then, tokens
-    are the ids that the engine sent, else what it reports."""
+    are the ids that the engine sent, else what it reports. ``goodput``: limits in ms."""
     counts: list[list[Any]] = [
         [t["reported_tokens"], "usage"] if t["token_ids"] is None else [len(t["token_ids"]), "ids"]
         for t in play["turns"]
     ]
     played: PlayRecord = play_from_event(play, counts)
-    return [_reply(arm, workload, turn) for turn in played.turns]
+    return [
+        _reply(arm, workload, turn, good_turn(turn, goodput) if goodput else None)
+        for turn in played.turns
+    ]
 
 
-def _reply(arm: str, workload: str, turn: TurnRecord) -> Reply:
+def _reply(arm: str, workload: str, turn: TurnRecord, good: bool | None) -> Reply:
     if turn.error is not None:
-        return Reply(arm, workload, error=turn.error[0])
+        return Reply(arm, workload, error=turn.error[0], good=good)
     gaps, weights = inter_token(turn)
     return Reply(
         arm,
@@ -184,6 +210,7 @@ def _reply(arm: str, workload: str, turn: TurnRecord) -> Reply:
         prompt_tokens=turn.prompt_tokens,
         output_tokens=turn.tokens,
         cached_tokens=turn.cached_tokens,
+        good=good,
     )
 
 

@@ -22,6 +22,7 @@ PATHS = frozenset(
 FIGURES = frozenset(("ttft_s", "ttfot_s", "tpot_s", "itl_s", "e2el_s", "output_tokens"))
 POSITIONS = 16  # of a draft that have a label each; further ones share "16+"
 WORKLOADS = 64
+SLOS = 8
 
 
 def arm(name: str) -> str:
@@ -57,13 +58,14 @@ def status(code: int | None) -> str:
     return f"{code // 100}xx" if 100 <= code < 600 else OTHER
 
 
-class Workloads:
-    """Names of workloads: as many as a run may sensibly have, then "other"."""
+class Names:
+    """Names that users give: as many as a run may sensibly have, then "other"."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._known: set[str] = set()
 
     def __call__(self, name: str) -> str:
-        if name not in self._known and len(self._known) < WORKLOADS:
+        if name not in self._known and len(self._known) < self._most:
             self._known.add(name)
         return name if name in self._known else OTHER

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from loadjudge.errors import JudgeError, Status
 from loadjudge.metrics.exporter import Exporter
 from loadjudge.metrics.serve import HOST, serve
-from loadjudge.metrics.values import Look, Told
+from loadjudge.metrics.values import Look, RunProgress, Told
 
 if TYPE_CHECKING:
     from loadjudge.metrics.followed import Followed
@@ -94,6 +94,8 @@ def _main() -> None:
     given = flags.parse_args()
     os.nice(_NICENESS)
     exporter = Exporter()
+    if given.run is not None:
+        exporter.take(RunProgress("starting"))  # from the first scrape on, before its log is read
     with socket.socket(fileno=given.fd) as parent:
         try:
             server = serve(exporter, given.port, given.host)
@@ -102,7 +104,7 @@ def _main() -> None:
             return
         parent.send(orjson.dumps({"port": server.port}))
         _export(parent, exporter, given.run)
-    if server.scrapes:
+    if server.scraped:
         server.wait_for_scrape(given.linger)
     server.close()
 

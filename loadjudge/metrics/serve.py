@@ -17,7 +17,7 @@ _POLL_S = 0.05  # how soon a server notices that it is to close
 
 
 class Server:
-    """Serves an exporter until it is closed. Knows of its scrapes."""
+    """Serves an exporter until it is closed. Knows whether it is scraped."""
 
     def __init__(self, exporter: Exporter, port: int, host: str) -> None:
         self._page = make_wsgi_app(exporter.registry)
@@ -29,8 +29,10 @@ class Server:
         self._thread.start()
 
     @property
-    def scrapes(self) -> int:
-        return self._answered
+    def scraped(self) -> bool:
+        """Whether anyone scrapes it: the answer to the first may still be on its way out."""
+        with self._scraped:
+            return self._answering + self._answered > 0
 
     def wait_for_scrape(self, timeout_s: float) -> bool:
         """Waits for the end of a scrape that begins from now on; whether one came.

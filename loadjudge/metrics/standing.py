@@ -9,11 +9,13 @@ from loadjudge.metrics.plain import PlainGauge
 from loadjudge.metrics.values import (
     RUN_STATES,
     RUN_VERDICTS,
+    SLO_VERDICTS,
     VERDICTS,
     Client,
     GateState,
     Run,
     RunProgress,
+    SloState,
     Speedup,
     Verdict,
 )
@@ -32,7 +34,7 @@ class _Interval:
             )
         ]
 
-        self._workload = labels.Workloads()
+        self._workload = labels.Names(labels.WORKLOADS)
 
     def set(self, value: Speedup) -> None:
         workload = self._workload(value.workload)
@@ -55,7 +57,7 @@ class Standing:
         self._engine = gauge("engine_info", "The engine of an arm.", ("arm", "engine"))
         self._state = gauge("run_state", "1 for what the run does now.", ("state",))
         self._verdict = gauge("run_verdict", "1 for the verdict as it stands.", ("verdict",))
-        self._done = plain("passes_done", "Passes, or points of a sweep, that are over.")
+        self._done = plain("passes_done", "Passes that are over.")
         self._planned = plain("passes_planned", "And that are planned.")
         self._moved = plain("progress_timestamp_seconds", "When something was last played.")
         self._speedup = _Interval(registry, "speedup", "Tokens a lane second over stock's.")
@@ -66,6 +68,11 @@ class Standing:
         self._bound_low = gauge("gate_limit_lower", "It passes from here.", ("gate",))
         self._bound_high = gauge("gate_limit_upper", "It passes up to here.", ("gate",))
         self._gate = gauge("gate_verdict", "1 for a gate's verdict.", ("gate", "verdict"))
+        at = ("arm", "workload", "slo")
+        self._slo_figure = gauge("slo_seconds", "An objective's statistic at a point.", at)
+        self._slo_limit = gauge("slo_limit_seconds", "It keeps the objective up to here.", ("slo",))
+        self._slo = gauge("slo_verdict", "1 for an objective's verdict.", (*at, "verdict"))
+        self._point, self._slo_name = labels.Names(labels.WORKLOADS), labels.Names(labels.SLOS)
         self._lag = plain("event_loop_lag_seconds", "Mean lateness of the client, last second.")
         self._lag_share = plain(
             "event_loop_lag_ratio", "Its own lag over the median time between reads, last pass."
@@ -101,6 +108,15 @@ class Standing:
         ):
             if number is not None:
                 gauge.labels(name).set(number)
+
+    def slo(self, value: SloState) -> None:
+        name = self._slo_name(value.slo)
+        at = labels.arm(value.arm), self._point(value.workload), name
+        self._slo_limit.labels(name).set(value.limit_s)
+        if value.figure_s is not None:
+            self._slo_figure.labels(*at).set(value.figure_s)
+        for verdict in SLO_VERDICTS:
+            self._slo.labels(*at, verdict).set(verdict == value.verdict)
 
     def verdict(self, value: Verdict) -> None:
         for verdict in RUN_VERDICTS:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from loadjudge.evaluate import evaluate
+from loadjudge.metrics.sweeping import sweep_standings
 from loadjudge.metrics.values import (
     Client,
     GateState,
@@ -14,14 +15,17 @@ from loadjudge.metrics.values import (
 )
 from loadjudge.record.evaluation import Control, Evaluation, Pooled, SpecScoreInterval
 from loadjudge.record.values import RunRecord
+from loadjudge.sweep.options import is_sweep
 
 ALL = "all"  # workloads together: SpecScore
 
 
 def standings(run: RunRecord) -> list[Value]:
-    """Speedups, A/A, gates and verdict of a run as if it ended here."""
+    """Speedups, A/A, gates and verdict of a run as if it ended here; a sweep's figures by point."""
     if not run.passes:
         return []
+    if is_sweep(run.header):
+        return sweep_standings(run)
     evaluation = evaluate(run if run.died else replace(run, complete=True))
     values: list[Value] = [Verdict(evaluation.verdict)]
     values += _speedups(evaluation.pooled or {}, evaluation.specscore_interval, control=False)

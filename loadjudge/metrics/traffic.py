@@ -34,9 +34,10 @@ class Traffic:
             name = f"loadjudge_{name}_seconds"
             return Histogram(name, f"Seconds {text}.", _BY, buckets=bounds, registry=registry)
 
-        self._workload = labels.Workloads()
+        self._workload = labels.Names(labels.WORKLOADS)
         self._known: set[tuple[str, str]] = set()
         self._replies = counter("replies", "Replies that ended well.")
+        self._good = counter("good_replies", "Replies that kept all limits of --goodput.")
         self._errors = counter("errors", "Calls that brought no whole reply.", (*_BY, "kind"))
         self._prompt = counter("prompt_tokens", "Tokens of prompts, as the engine reports them.")
         self._cached = counter("cached_prompt_tokens", "Of them, from the engine's prefix cache.")
@@ -48,6 +49,9 @@ class Traffic:
         self._itl = histogram("inter_token_latency", "between tokens", buckets.BETWEEN)
         self._in_flight = gauge("lanes_in_flight", "Requests in flight.")
         self._wanted = gauge("lanes_wanted", "Sessions that are to play at once.")
+        self._rate_wanted = gauge(
+            "sessions_wanted_per_second", "Sessions that are to come a second, in an open loop."
+        )
         self._drafts = counter("drafts", "Verify steps that had a draft.")
         self._drafted = counter("drafted_tokens", "Draft tokens.")
         self._accepted = counter("accepted_tokens", "Draft tokens that were accepted.")
@@ -67,6 +71,8 @@ class Traffic:
 
     def reply(self, value: Reply) -> None:
         by = self._by(value.arm, value.workload)
+        if value.good is not None:
+            self._good.labels(*by).inc(value.good)
         if value.error is not None:
             self._errors.labels(*by, labels.error(value.error)).inc()
             return
@@ -90,8 +96,10 @@ class Traffic:
     def lanes(self, value: Lanes) -> None:
         by = self._by(value.arm, value.workload)
         self._in_flight.labels(*by).set(value.in_flight)
-        self._wanted.labels(*by).set(value.wanted)
-        if not value.wanted:  # nobody looks at its engine meanwhile
+        for gauge, wanted in ((self._wanted, value.wanted), (self._rate_wanted, value.rate)):
+            if wanted is not None:
+                gauge.labels(*by).set(wanted)
+        if value.wanted == 0 or value.rate == 0:  # nobody looks at its engine meanwhile
             for gauge in (self._engine, self._waiting, self._kv):
                 with contextlib.suppress(KeyError):  # older clients raise it where none is
                     gauge.remove(by[0])

@@ -21,6 +21,7 @@ RUN_STATES: tuple[RunState, ...] = (
     "unknown",
 )
 VERDICTS = ("pass", "fail", "inconclusive", "n/a")
+SLO_VERDICTS = ("keeps", "misses", "undecided")
 RUN_VERDICTS = ("passed", "failed", "inconclusive", "invalid")
 
 
@@ -52,16 +53,18 @@ class Reply:
     output_tokens: int | None = None
     cached_tokens: int | None = None  # of the prompt, from the prefix cache
     error: str | None = None  # its kind; the reply then counts as failed
+    good: bool | None = None  # whether it kept all limits of --goodput, where there are any
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """How many sessions play at once."""
+    """How many sessions play at once. What is wanted is 0 once a pass is over."""
 
     arm: str
     workload: str
     in_flight: int
-    wanted: int
+    wanted: int | None = None  # sessions at once in a closed loop
+    rate: float | None = None  # sessions that come a second in an open one
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Rates of a window that has closed: a pass, a point of a sweep."""
+    """Rates over the windows that have closed, of a workload or a point of a sweep."""
 
     arm: str
     workload: str
@@ -136,6 +139,18 @@ class GateState:
 
 
 @dataclass(frozen=True, slots=True)
+class SloState:
+    """An objective of a search as it stands at one point."""
+
+    arm: str
+    workload: str
+    slo: str  # as it was given: "ttft:p99:200"
+    verdict: str
+    figure_s: float | None  # the statistic; infinite where so many turns failed
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The run's verdict so far; ``None``: none yet."""
 
@@ -156,8 +171,8 @@ class RunProgress:
     """How far a run is. ``moved``: something was played since the last such value."""
 
     state: RunState
-    done: int = 0  # passes, or points of a sweep
-    planned: int = 0
+    done: int = 0  # passes
+    planned: int | None = None  # a search does not know
     moved: bool = True
 
 
@@ -228,6 +243,7 @@ Value = (
     | Rates
     | Speedup
     | GateState
+    | SloState
     | Verdict
     | Client
     | RunProgress

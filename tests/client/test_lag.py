@@ -69,7 +69,10 @@ async def test_cpu_share() -> None:
 
 
 @pytest.mark.usefixtures("clock")
-async def test_a_look_at_the_last_second_takes_nothing_away() -> None:
+async def test_a_look_at_the_last_second_takes_nothing_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lag, "_CPU_NS", 10_000_000)
     probe = LagProbe(0.002)
     assert probe.recent()[0] is None
     probe.start()
@@ -79,6 +82,16 @@ async def test_a_look_at_the_last_second_takes_nothing_away() -> None:
     mean_s, cpu_share = probe.recent()
     assert mean_s is not None
     assert mean_s >= 0.01
+    assert cpu_share is not None
     assert 0 <= cpu_share < 1
     assert probe.window().max_s >= 0.04
+    probe.stop()
+
+
+async def test_a_window_that_has_just_begun_shows_no_whole_core() -> None:
+    probe = LagProbe()
+    probe.start()
+    assert probe.recent()[1] is None
+    probe.window()
+    assert probe.recent()[1] is None
     probe.stop()

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.metrics.live import PROXY_SECONDS, feed_proxies
+from tests.metrics.live import PROXY_SECONDS, feed_proxies, play_sweeps
 
 ROOT = Path(__file__).resolve().parents[2]
 GRAFANA = ROOT / "grafana"
@@ -130,12 +130,13 @@ class Scraped:
 
 @pytest.fixture(scope="session")
 def scraped(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
-    """A short run of the embedded engines, judged while a Prometheus scrapes it, and replies of
-    the same engine told to a proxy's exporter."""
+    """A short run of the embedded engines, judged while a Prometheus scrapes it; sweeps of them,
+    and replies of theirs through proxies."""
     folder = tmp_path_factory.mktemp("metrics")
     (folder / "task.toml").write_text(_TASK)
-    judge_port, *proxy_ports = (free_port() for _ in range(3))
-    prometheus = Prometheus(folder, (judge_port, *proxy_ports))
+    judge_port, *others = (free_port() for _ in range(5))
+    proxy_ports, sweep_ports = (others[0], others[1]), (others[2], others[3])
+    prometheus = Prometheus(folder, (judge_port, *others))
     start = time.time()
     try:
         judge = subprocess.Popen(
@@ -149,11 +150,12 @@ def scraped(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
             text=True,
             cwd=ROOT,
         )  # fmt: skip
-        feed_proxies(folder, (proxy_ports[0], proxy_ports[1]), PROXY_SECONDS)
+        feed_proxies(folder, proxy_ports, PROXY_SECONDS)
         _, said = judge.communicate(timeout=120)
         # A busy machine may make the run invalid; its figures are the same on both sides.
         assert judge.returncode in (0, 1, 4, 5), said
         assert "Traceback" not in said, said
+        play_sweeps(folder, folder / "task.toml", sweep_ports)
         yield Scraped(
             prometheus=prometheus,
             start=start,
@@ -161,6 +163,7 @@ def scraped(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
             instances={
                 "judge": f"localhost:{judge_port}",
                 "proxy": "|".join(f"localhost:{port}" for port in proxy_ports),
+                "sweep": "|".join(f"localhost:{port}" for port in sweep_ports),
             },
             run=folder / "run",
             evaluation=json.loads((folder / "run" / "evaluation.json").read_bytes()),

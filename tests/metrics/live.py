@@ -1,4 +1,4 @@
-"""Live traffic through proxies whose exporters are scraped meanwhile."""
+"""Live traffic through proxies, and sweeps, whose exporters are scraped meanwhile."""
 
 import subprocess
 import sys
@@ -58,6 +58,31 @@ def feed_proxies(folder: Path, ports: tuple[int, int], seconds: float) -> None:
             proxy.wait(60)
         for engine in engines:
             engine.stop()
+
+
+def play_sweeps(folder: Path, task: Path, ports: tuple[int, int]) -> None:
+    """A search over two engines side by side, and an open loop; at once."""
+    each = [
+        ("--stock", "servers/reference/stock", "--candidate", "servers/reference/ngram",
+         "--search", "ttft:p90:60000", "--max-concurrency", "2", "--goodput", "e2el:600"),
+        ("--base-url", "servers/reference/ngram", "--request-rate", "2"),
+    ]  # fmt: skip
+    sweeps = [
+        subprocess.Popen(
+            [
+                sys.executable, "-m", "loadjudge", "sweep", "--task", str(task), *flags,
+                "--num-sessions", "6", "--passes", "1", "--num-warmups", "0",
+                "--output", str(folder / f"sweep-{port}"), "--metrics-port", str(port),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=ROOT,
+        )
+        for flags, port in zip(each, ports, strict=True)
+    ]  # fmt: skip
+    for sweep in sweeps:
+        # A busy machine may make its points invalid; they are exported all the same.
+        assert sweep.wait(120) in (0, 4)
 
 
 def _socket(folder: Path, port: int) -> str:

@@ -93,7 +93,8 @@ def test_speedup_interval_and_gates_at_the_end_are_the_records(scraped: Scraped)
         assert last(query) == 1, gate
     verdict = scraped.evaluation["verdict"]
     assert last(f'loadjudge_run_verdict{{verdict="{verdict}"}}') == 1
-    assert last('loadjudge_run_state{state="done"}') == 1
+    judge = scraped.instances["judge"]
+    assert last(f'loadjudge_run_state{{state="done",instance="{judge}"}}') == 1
 
 
 def test_replies_and_tokens_are_the_records(scraped: Scraped) -> None:

@@ -6,15 +6,19 @@ import socket
 import struct
 import subprocess
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, get_args
 
 import httpx
 import pytest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from loadjudge.errors import JudgeError, Status
 from loadjudge.metrics.exporter import Exporter
-from loadjudge.metrics.labels import POSITIONS, WORKLOADS
+from loadjudge.metrics.labels import POSITIONS, SLOS, WORKLOADS
 from loadjudge.metrics.process import ExporterProcess
 from loadjudge.metrics.serve import serve
 from loadjudge.metrics.values import (
@@ -30,6 +34,7 @@ from loadjudge.metrics.values import (
     Reply,
     Run,
     RunProgress,
+    SloState,
     Speculation,
     Speedup,
     Value,
@@ -39,9 +44,10 @@ from loadjudge.metrics.values import (
 NAMES = ("stock", "team")
 EACH: tuple[Value, ...] = (
     Run("a run", "judge", (("stock", "reference"),)),
-    Reply(*NAMES, 0.2, 0.3, 0.01, 1.5, ((0.01, 3), (0.02, 1)), 100, 4, 64),
+    Reply(*NAMES, 0.2, 0.3, 0.01, 1.5, ((0.01, 3), (0.02, 1)), 100, 4, 64, good=True),
     Reply(*NAMES, error="cut"),
     Lanes(*NAMES, in_flight=3, wanted=4),
+    Lanes(*NAMES, in_flight=3, rate=0.5),
     Speculation(*NAMES, 10, 40, 25, (9, 8, 5, 3), 3.5),
     EngineLoad("stock", 4, 1, 0.25),
     Memory("stock", 2**30, "device"),
@@ -49,6 +55,7 @@ EACH: tuple[Value, ...] = (
     Speedup("team", 1.3, 1.2, 1.4),
     Speedup("team", 1.0, 0.99, 1.01, control=True),
     GateState("likelihood", "fail", -0.02, -0.03, -0.015, -0.01, 0.01),
+    SloState(*NAMES, "ttft:p99:200", "keeps", 0.15, 0.2),
     Verdict("failed"),
     Client(0.0001, 0.01, 0.2),
     RunProgress("playing", 3, 12),
@@ -92,7 +99,7 @@ def test_promtool_finds_no_fault_with_a_page_of_everything() -> None:
 
 _OTHERS = {
     "stock": "candidate", "judge": "sweep", "playing": "scoring", "device": "rss", "cut": "reset",
-    "fail": "pass", "failed": "passed", "mean": "median", "likelihood": "memory",
+    "keeps": "misses", "fail": "pass", "failed": "passed", "mean": "median", "likelihood": "memory",
 }  # fmt: skip
 
 
@@ -137,6 +144,9 @@ def test_what_is_unknown_has_no_series() -> None:
         Speedup("team", 1.1),
         Run("a run", "proxy"),
         ProxyState(connections=1),
+        SloState(*NAMES, "itl:mean:9", "undecided", None, 0.009),
+        RunProgress("starting"),
+        Lanes(*NAMES, in_flight=0, rate=2.0),
     )
     names = {name for name, _ in page}
     assert "loadjudge_replies_total" in names
@@ -149,8 +159,10 @@ def test_what_is_unknown_has_no_series() -> None:
         "loadjudge_gate_figure",
         "loadjudge_speedup_lower_ratio",
         "loadjudge_event_loop_lag_seconds",
-        "loadjudge_passes_done",
-        "loadjudge_progress_timestamp_seconds",
+        "loadjudge_good_replies_total",
+        "loadjudge_lanes_wanted",
+        "loadjudge_passes_planned",
+        "loadjudge_slo_seconds",
         "loadjudge_proxy_mirrored_requests_total",
         "loadjudge_proxy_record_failing",
     ):
@@ -164,9 +176,10 @@ def test_a_failed_reply_is_an_error_and_no_reply() -> None:
     assert page["loadjudge_replies_total", NAMES] == 0
 
 
-def test_an_engine_that_nobody_looks_at_has_no_gauges() -> None:
+@pytest.mark.parametrize("over", [{"wanted": 0}, {"rate": 0.0}], ids=["closed", "open"])
+def test_an_engine_that_nobody_looks_at_has_no_gauges(over: dict[str, Any]) -> None:
     looked = (EngineLoad("stock", 4, 1, 0.25), EngineLoad("candidate", 4, 1, 0.5))
-    page = page_of(*looked, Lanes(*NAMES, in_flight=0, wanted=0))
+    page = page_of(*looked, Lanes(*NAMES, in_flight=0, **over))
     found = {k: v for k, v in page.items() if k[0] == "loadjudge_engine_kv_usage_ratio"}
     assert found == {("loadjudge_engine_kv_usage_ratio", ("candidate",)): 0.5}
 
@@ -179,6 +192,7 @@ def test_labels_are_bounded() -> None:
         exporter.take(GateState(f"gate {i}", "pass", 0.0))
         exporter.take(LiveRatio(f"figure {i}", f"of {i}", 1.0))
         exporter.take(Speedup(f"w{i}", 1.0))
+        exporter.take(SloState(f"arm {i}", "w0", f"slo {i}", "keeps", 0.1, 0.2))
     exporter.take(Speculation("stock", "w0", accepted_at=(1.0,) * 40))
     page = samples(exporter.page())
 
@@ -187,6 +201,7 @@ def test_labels_are_bounded() -> None:
 
     assert count("loadjudge_replies_total") == WORKLOADS + 1
     assert count("loadjudge_speedup_ratio") == WORKLOADS + 1
+    assert count("loadjudge_slo_seconds") == SLOS + 1
     assert count("loadjudge_proxy_requests_total") == 1
     assert count("loadjudge_gate_figure") == 1
     assert count("loadjudge_ab_ratio") == 1
@@ -252,11 +267,32 @@ def test_it_waits_for_a_last_scrape_where_there_was_one() -> None:
     httpx.get(url)
     process.take(Client(lag_s=0.5))
     process._socket.close()
-    while process._process.poll() is None:  # it ends with the first scrape that has it
-        text = httpx.get(url).text
-        if "loadjudge_event_loop_lag_seconds 0.5" in text:
-            break
-    assert process._process.wait(10) == 0
+    last = ""
+    while process._process.poll() is None:
+        with suppress(httpx.TransportError):  # it ends between two scrapes
+            last = httpx.get(url).text
+    assert process._process.returncode == 0
+    assert "loadjudge_event_loop_lag_seconds 0.5" in last
+
+
+def test_a_scrape_that_is_being_answered_counts() -> None:
+    exporter = Exporter()
+    seen = []
+
+    class Looks(Collector):
+        def describe(self) -> Iterable[Metric]:
+            return []
+
+        def collect(self) -> Iterable[Metric]:
+            seen.append(server.scraped)
+            return []
+
+    exporter.registry.register(Looks())
+    server = serve(exporter, 0)
+    assert not server.scraped
+    httpx.get(f"http://127.0.0.1:{server.port}/metrics")
+    server.close()
+    assert seen == [True]
 
 
 def test_a_scraper_that_leaves_early_makes_no_noise(capfd: pytest.CaptureFixture[str]) -> None:

@@ -122,6 +122,14 @@ def test_the_state_is_the_logs(last: dict[str, Any] | None, state: str) -> None:
     assert watched["loadjudge_run_state"] == (state if last else "unknown")
 
 
+def test_a_sweep_is_starting_until_it_plays() -> None:
+    sweep = {**HEADER, "kind": "sweep", "goodput": {}, "search": {"objective": "ttft:p90:250"}}
+    watched = Watched().events(sweep, {"event": "engine", "arm": "stock"})
+    assert watched["loadjudge_run_state"] == "starting"
+    judge = Watched().events(HEADER, {"event": "engine", "arm": "stock"})
+    assert judge["loadjudge_run_state"] == "evidence"
+
+
 def test_when_all_passes_are_played_it_scores_and_may_play_on() -> None:
     watched = Watched().events(HEADER, begun(0), ended(0, 1, 1), begun(1, 1), ended(1, 1, 1))
     assert watched["loadjudge_run_state"] == "scoring"
@@ -173,6 +181,7 @@ def test_the_command_serves_a_finished_runs_metrics(scraped: Scraped) -> None:
         last = {
             (one["metric"]["arm"], one["metric"]["workload"]): float(one["values"][-1][1])
             for one in series
+            if one["metric"]["instance"] == scraped.instances["judge"]
         }
         assert last == {k[1]: v for k, v in theirs.items() if k[0] == metric}
 
