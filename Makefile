@@ -20,7 +20,7 @@ types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 pytest: $(VENV)/installed-dev
-	$(BIN)/pytest -m 'not engines' -n 2 --dist loadfile
+	$(BIN)/pytest -m 'not engines' -n 2 --dist loadfile -r s
 
 # The judge on real engines: llama.cpp, and vLLM on this machine's CPU, installed where missing.
 test-engines: $(VENV)/installed-dev $(LLAMACPP)/installed
