@@ -9,7 +9,7 @@ On a machine with other work on it read the last figure: the client's CPU second
 of the server's while it is driven by the scorer. Below 1 the server is what there is to wait
 for, with a core for each.
 
-    python bench/scoring.py [--replies 16] [--rounds 5] [--at-once 8]
+    python bench/scoring.py [--replies 48] [--rounds 3] [--at-once 8]
 """
 
 import argparse
@@ -45,8 +45,8 @@ CASES = (("top k 20", Sampling(0.7, 0.9, 20)), ("no top k", Sampling(1.0)))
 def main() -> None:
     """Runs the bench."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--replies", type=int, default=16)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--replies", type=int, default=48)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--at-once", type=int, default=8)
     flags = parser.parse_args()
     model = shipped_model()

@@ -43,6 +43,17 @@ class Call:
     bytes_in: int  # as read from the connection
 
 
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """An exchange that is over, and what it took; see Call."""
+
+    exchange: Exchange
+    t_scheduled_ns: int
+    retries: int
+    waits: int
+    connected: bool
+
+
 class LoadClient:
     """Plays chat calls on one endpoint, over a kept connection each, with no cap on them.
 
@@ -68,7 +79,8 @@ class LoadClient:
         self._ssl = (ssl or ssl_context(insecure)) if self.endpoint.tls else None
         self._max_waits = max_waits
         self._max_wait_s = max_wait_s
-        self._head = _head(self.endpoint, request_headers(api_key, headers or {}))
+        self._headers = request_headers(api_key, headers or {})
+        self._head = _head(self.endpoint, self._headers, "/chat/completions", "text/event-stream")
         self._idle: list[Connection] = []  # the last one used is the next: warm, least stale
         self._busy: set[Connection] = set()
         self._reads = Reads()
@@ -94,6 +106,24 @@ class LoadClient:
         """
         scheduled = monotonic_ns() if t_scheduled_ns is None else t_scheduled_ns
         payload = b"%b%d\r\n\r\n%b" % (self._head, len(body), body)
+        return _call(await self._answer(payload, scheduled))
+
+    async def post(self, path: str, body: bytes) -> tuple[int, bytearray]:
+        """Status and body of a call that is not streamed. Raises CallError where there is none.
+
+        ``path`` follows /v1. For answers of tens of MB, such as log-probabilities: a general
+        client's reads are so small that the server waits for them (bench/scoring.py).
+        """
+        head = _head(self.endpoint, self._headers, path, "application/json")
+        payload = b"%b%d\r\n\r\n%b" % (head, len(body), body)
+        answered = await self._answer(payload, monotonic_ns(), whole=True)
+        exchange = answered.exchange
+        if exchange.failure is not None or exchange.status is None:
+            raise _failed(answered, *(exchange.failure or ("malformed", "there was no answer")))
+        return exchange.status, exchange.body
+
+    async def _answer(self, payload: bytes, scheduled: int, *, whole: bool = False) -> _Answered:
+        """Sends a request until it is answered. Raises CallError where there is no connection."""
         retries = waits = 0
         connected = stale = False
         while True:
@@ -106,7 +136,7 @@ class LoadClient:
                     error.t_scheduled_ns, error.retries, error.waits = scheduled, retries, waits
                     raise
             connected = connected or new
-            exchange = await self._play(connection, payload)
+            exchange = await self._play(connection, payload, whole)
             stale = exchange.unanswered and not new and not self._closed
             if stale:
                 retries += 1
@@ -116,7 +146,7 @@ class LoadClient:
                 waits += 1
                 await asyncio.sleep(min(pause_s, self._max_wait_s))
                 continue
-            return _call(exchange, scheduled, retries, waits, connected)
+            return _Answered(exchange, scheduled, retries, waits, connected)
 
     async def close(self) -> None:
         """Closes all connections; calls in flight fail as cancelled."""
@@ -150,12 +180,12 @@ class LoadClient:
         if connection in self._idle:
             self._idle.remove(connection)
 
-    async def _play(self, connection: Connection, payload: bytes) -> Exchange:
+    async def _play(self, connection: Connection, payload: bytes, whole: bool) -> Exchange:
         self._busy.add(connection)
         if self._watchdog is None:
             self._watch()
         try:
-            exchange = connection.send(payload)
+            exchange = connection.send(payload, whole=whole)
             await exchange.finished
         except BaseException:  # cancelled
             connection.abort()
@@ -218,17 +248,17 @@ def dial_reason(error: OSError) -> str:
     return os.strerror(error.errno)
 
 
-def _head(endpoint: Endpoint, headers: Mapping[str, str]) -> bytes:
+def _head(endpoint: Endpoint, headers: Mapping[str, str], path: str, accept: str) -> bytes:
     """The request up to the value of Content-Length."""
     lines = {
         "Host": endpoint.authority,
         "Content-Type": "application/json",
-        "Accept": "text/event-stream",
+        "Accept": accept,
         "Accept-Encoding": "identity",  # compression would hold chunks back
         **headers,
     }
     text = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-    return f"POST {endpoint.api_path}/chat/completions HTTP/1.1\r\n{text}Content-Length: ".encode()
+    return f"POST {endpoint.api_path}{path} HTTP/1.1\r\n{text}Content-Length: ".encode()
 
 
 def _pause_s(exchange: Exchange) -> float | None:
@@ -237,23 +267,24 @@ def _pause_s(exchange: Exchange) -> float | None:
     return retry_after_s(exchange.headers.get("retry-after"))
 
 
-def _call(exchange: Exchange, scheduled: int, retries: int, waits: int, connected: bool) -> Call:
+def _call(answered: _Answered) -> Call:
     """What a finished exchange came to. Raises CallError where that is no whole reply."""
-    done = exchange.t_done_ns or monotonic_ns()
+    exchange = answered.exchange
     if exchange.failure is not None:
         kind, message = exchange.failure
     elif exchange.streaming:
+        done = exchange.t_done_ns or monotonic_ns()
         try:
             return Call(
                 exchange.decoder.finish(),
                 200,
-                scheduled,
+                answered.t_scheduled_ns,
                 exchange.t_sent_ns,
                 exchange.t_headers_ns or done,
                 done,
-                retries,
-                waits,
-                connected,
+                answered.retries,
+                answered.waits,
+                answered.connected,
                 exchange.bytes_in,
             )
         except StreamError as error:
@@ -265,14 +296,19 @@ def _call(exchange: Exchange, scheduled: int, retries: int, waits: int, connecte
         )
     else:
         kind, message = "http", f"status {exchange.status}: {error_sentence(bytes(exchange.body))}"
-    raise CallError(
+    raise _failed(answered, kind, message)
+
+
+def _failed(answered: _Answered, kind: FailureKind, message: str) -> CallError:
+    exchange = answered.exchange
+    return CallError(
         kind,
         message,
-        t_scheduled_ns=scheduled,
+        t_scheduled_ns=answered.t_scheduled_ns,
         t_sent_ns=exchange.t_sent_ns,
-        t_failed_ns=done,
+        t_failed_ns=exchange.t_done_ns or monotonic_ns(),
         status=exchange.status,
         reply_so_far=exchange.decoder.so_far() if exchange.streaming else None,
-        retries=retries,
-        waits=waits,
+        retries=answered.retries,
+        waits=answered.waits,
     )

@@ -17,7 +17,8 @@ from loadjudge.client.reads import Reads
 from loadjudge.wire.stream import ReplyDecoder
 
 RECEIVE_BUFFER = 1 << 20  # bytes, of the socket
-ERROR_BODY = 64 << 10  # bytes kept of a body that is no stream
+ERROR_BODY = 64 << 10  # bytes kept of a body that should be a stream and is none
+WHOLE_BODY = 1 << 30  # bytes of a body that is wanted whole, at most
 # A server that has sent [DONE] but not the end of the body has this long to send it.
 _END_GRACE_NS = 1_000_000_000
 
@@ -48,16 +49,18 @@ class Exchange:
         "t_done_ns",
         "t_headers_ns",
         "t_sent_ns",
+        "whole",
     )
 
-    def __init__(self, finished: "Future[None]") -> None:
+    def __init__(self, finished: "Future[None]", *, whole: bool = False) -> None:
         self.decoder = ReplyDecoder()
         self.finished = finished  # never holds an exception: failure says what went wrong
         self.failure: tuple[FailureKind, str] | None = None
         self.status: int | None = None
         self.headers: dict[str, str] = {}
+        self.whole = whole  # what is wanted is no stream but one body
         self.streaming = False  # the body is an event stream under status 200
-        self.body = bytearray()  # of any other answer, ERROR_BODY bytes at most
+        self.body = bytearray()  # of any other answer: whole, or ERROR_BODY bytes at most
         self.bytes_in = 0  # as read: headers and chunk frames included
         self.t_sent_ns = 0
         self.t_headers_ns: int | None = None
@@ -95,11 +98,12 @@ class Connection(asyncio.Protocol):
         self._bytes_in = 0  # of the exchange in work
         self._complete = False  # the message has ended within the read in work
 
-    def send(self, payload: bytes) -> Exchange:
-        """Sends a whole request in one write."""
+    def send(self, payload: bytes, *, whole: bool = False) -> Exchange:
+        """Sends a whole request in one write. ``whole``: the answer is wanted as one body."""
         assert self._exchange is None
         assert self._transport is not None
-        exchange = self._exchange = Exchange(asyncio.get_running_loop().create_future())
+        finished = asyncio.get_running_loop().create_future()
+        exchange = self._exchange = Exchange(finished, whole=whole)
         self._feed = None
         self._bytes_in = 0
         exchange.t_sent_ns = monotonic_ns()
@@ -197,7 +201,8 @@ class Connection(asyncio.Protocol):
         exchange.status = self._parser.get_status_code()
         exchange.t_headers_ns = self._t_ns
         kind = exchange.headers.get("content-type", "text/event-stream")
-        exchange.streaming = exchange.status == 200 and "json" not in kind and "html" not in kind
+        stream = "json" not in kind and "html" not in kind
+        exchange.streaming = stream and exchange.status == 200 and not exchange.whole
 
     def on_body(self, body: bytes) -> None:
         if self._feed is not None:
@@ -210,7 +215,11 @@ class Connection(asyncio.Protocol):
     def _keep(self, body: bytes, _: int) -> None:
         """Takes the body of an answer that is no stream."""
         exchange = self._exchange
-        if exchange is not None:
+        if exchange is not None and exchange.whole:
+            exchange.body += body
+            if len(exchange.body) > WHOLE_BODY:
+                self.fail("malformed", f"the answer is larger than {WHOLE_BODY >> 20} MiB")
+        elif exchange is not None:
             exchange.body += body[: ERROR_BODY - len(exchange.body)]
             self._complete = self._complete or len(exchange.body) == ERROR_BODY
             self.reusable = self.reusable and not self._complete

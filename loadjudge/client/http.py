@@ -8,8 +8,11 @@ from typing import Any, Literal, TypeVar
 import httpx
 import orjson
 
+from loadjudge.client.client import LoadClient
+from loadjudge.client.connection import Timeouts
 from loadjudge.client.dialect import VLLM, Dialect
 from loadjudge.client.endpoint import Endpoint, parse_endpoint, request_headers, ssl_context
+from loadjudge.client.failures import CallError
 from loadjudge.errors import JudgeError, Status
 from loadjudge.wire.errortext import error_sentence
 
@@ -46,18 +49,26 @@ class PlainClient:
     ) -> None:
         self.endpoint = parse_endpoint(endpoint) if isinstance(endpoint, str) else endpoint
         self.dialect: Dialect = VLLM  # set once the engine's family is known
-        verify = (ssl or ssl_context(insecure)) if self.endpoint.tls else False
+        context = (ssl or ssl_context(insecure)) if self.endpoint.tls else None
         self._http = httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(
-                verify=verify, uds=self.endpoint.socket, trust_env=False
+                verify=context or False, uds=self.endpoint.socket, trust_env=False
             ),
             headers=request_headers(api_key, headers or {}),
             timeout=timeout_s,
+        )
+        self._large = LoadClient(
+            self.endpoint,
+            api_key=api_key,
+            headers=headers,
+            timeouts=Timeouts(first_byte_s=timeout_s, idle_s=timeout_s),
+            ssl=context,
         )
 
     async def close(self) -> None:
         """Closes its connections."""
         await self._http.aclose()
+        await self._large.close()
 
     async def __aenter__(self) -> "PlainClient":
         return self
@@ -183,12 +194,17 @@ class PlainClient:
         answer = await self._ask("POST", f"{self.endpoint.api}/completions", body)
         return self._parsed(await self._of_model(answer, str(body.get("model"))))
 
-    async def completions_as_sent(self, body: Mapping[str, Any]) -> tuple[int, bytes]:
+    async def completions_as_sent(self, body: Mapping[str, Any]) -> tuple[int, bytearray]:
         """Status and body of one plain completion, unread: for large ones and for refusals."""
-        answer = await self._ask("POST", f"{self.endpoint.api}/completions", body)
-        if answer.status_code in (401, 403):
-            self._good(answer)
-        return answer.status_code, answer.content
+        try:
+            status, answer = await self._large.post("/completions", orjson.dumps(body))
+        except CallError as error:
+            if error.kind.endswith("timeout"):
+                raise self._late() from error
+            raise self._unreachable(error.message) from error
+        if status in (401, 403):
+            raise self._refused(status)
+        return status, answer
 
     async def _ask(
         self, method: Literal["GET", "POST"], url: str, body: Mapping[str, Any] | None = None
@@ -198,9 +214,9 @@ class PlainClient:
         try:
             return await self._http.request(method, url, content=content, headers=headers)
         except httpx.TimeoutException as error:
-            raise self._failed("did not answer in time", "is it still loading?") from error
+            raise self._late() from error
         except httpx.HTTPError as error:
-            raise self._failed(f"can't be reached ({error})", "is the server up?") from error
+            raise self._unreachable(error) from error
 
     def _good(self, answer: httpx.Response) -> httpx.Response:
         """The answer, where it is one."""
@@ -208,7 +224,7 @@ class PlainClient:
         if status == 200:
             return answer
         if status in (401, 403):
-            raise self._failed(f"refused the key ({status})", "set OPENAI_API_KEY or --api-key")
+            raise self._refused(status)
         said = error_sentence(answer.content)
         raise self._failed(f"answered {status} on {answer.request.url.path}", said)
 
@@ -239,6 +255,15 @@ class PlainClient:
                 f"answered no JSON object on {path}", "is it an OpenAI-compatible server?"
             )
         return value
+
+    def _late(self) -> JudgeError:
+        return self._failed("did not answer in time", "is it still loading?")
+
+    def _unreachable(self, why: object) -> JudgeError:
+        return self._failed(f"can't be reached ({why})", "is the server up?")
+
+    def _refused(self, status: int) -> JudgeError:
+        return self._failed(f"refused the key ({status})", "set OPENAI_API_KEY or --api-key")
 
     def _failed(self, what: str, hint: str) -> JudgeError:
         return JudgeError(f"the endpoint {self.endpoint.url} {what}: {hint}")

@@ -61,6 +61,11 @@ class Peer:
             % (status.encode(), len(body), lines, body)
         )
 
+    async def drained(self) -> None:
+        """Until all that was sent has left."""
+        self.writer.transport.set_write_buffer_limits(0)
+        await self.writer.drain()
+
     def reset(self) -> None:
         """Closes without a word."""
         self.writer.transport.abort()

@@ -54,8 +54,8 @@ async def endpoint_scorer(
 ) -> "EndpointScorer":
     """A scorer of the endpoint, asked first what it gives.
 
-    ``most`` bounds K where no K would be exact. Raises Unavailable, with the endpoint's reason,
-    where it has no ``prompt_logprobs``.
+    ``most`` bounds K where no K would be exact; ``at_once`` requests are in flight.
+    Raises Unavailable, with the endpoint's reason, where it has no ``prompt_logprobs``.
     """
     allowed = await ask_allowed(http, model)
     return EndpointScorer(
@@ -77,13 +77,13 @@ async def ask_allowed(http: PlainClient, model: str) -> Allowed:
     raise Unavailable(f"the endpoint {http.endpoint.url} gives no prompt_logprobs: {why}")
 
 
-async def _given(http: PlainClient, model: str, k: int) -> tuple[int, bytes]:
+async def _given(http: PlainClient, model: str, k: int) -> tuple[int, bytearray]:
     status, body = await http.completions_as_sent(_request(model, [0, 0], k))
     return (body.count(b'"logprob"') if status == 200 else 0), body
 
 
-def _why(body: bytes) -> str:
-    return "it ignores them" if b'"choices"' in body else error_sentence(body)
+def _why(body: bytearray) -> str:
+    return "it ignores them" if b'"choices"' in body else error_sentence(bytes(body))
 
 
 def _request(model: str, ids: list[int], k: int) -> dict[str, Any]:
@@ -108,13 +108,14 @@ class EndpointScorer:
     ) -> None:
         self.name = f"the endpoint {http.endpoint.url}"
         self.end_ids = end_ids
-        self.at_once = at_once
+        self.at_once = 2 * at_once  # of which half are being parsed, lest the server wait for that
         self._http = http
         self._model = model
         self._longest = None if max_model_len is None else max_model_len - 1  # one is generated
         self._allowed = allowed
         self._most = most
         self._gate = asyncio.Semaphore(at_once)
+        self._held = asyncio.Semaphore(self.at_once)
 
     async def score(
         self, prompt_ids: Sequence[int], reply_ids: Sequence[int], sampling: Sampling
@@ -130,8 +131,9 @@ class EndpointScorer:
         copies = proposals(prompt_ids, reply)
         k = k_for(len(ids), sampling, self._allowed, self._most)
         per = k if k > 0 else self._allowed.most
-        async with self._gate:
-            body = await self._answer(_request(self._model, ids, k))
+        async with self._held:
+            async with self._gate:
+                body = await self._answer(_request(self._model, ids, k))
             parts, exact = [], True
             try:
                 async for at, some in _blocks(body, reply, k, per):
@@ -146,11 +148,11 @@ class EndpointScorer:
                 raise Unavailable(f"{self.name} answers with other prompt_logprobs: {e}") from None
         return joined(parts), exact
 
-    async def _answer(self, request: dict[str, Any]) -> bytes:
+    async def _answer(self, request: dict[str, Any]) -> bytearray:
         status, body = await self._http.completions_as_sent(request)
         if status == 200:
             return body
-        said = error_sentence(body)
+        said = error_sentence(bytes(body))
         if status in _REFUSALS:
             raise Refused(f"{self.name} refuses to score a reply ({status}): {said}")
         raise JudgeError(f"{self.name} answered {status} when scoring: {said}", Status.RUN)
@@ -181,7 +183,7 @@ def k_for(positions: int, sampling: Sampling, allowed: Allowed, most: int) -> in
 
 
 async def _blocks(
-    body: bytes, reply: list[int], k: int, per: int
+    body: bytearray, reply: list[int], k: int, per: int
 ) -> AsyncIterator[tuple[int, Known]]:
     """The reply's entries of about ``per`` values, some at a time: the place of the first in the
     reply, and their values.

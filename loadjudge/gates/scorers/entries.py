@@ -32,14 +32,14 @@ class Known:
     own: Floats
 
 
-def last_entries(body: bytes, n: int) -> list[bytes] | None:
+def last_entries(body: bytes | bytearray, n: int) -> list[bytes | bytearray] | None:
     """The last n entries, each as JSON; None where the body is not compact JSON of that shape."""
     ends = body.rfind(b"}}]")
     opening = body.find(_OPENING)
     if ends < 0 or opening < 0 or n < 1:
         return None
     first = opening + len(_OPENING) - 1
-    found: list[bytes] = []
+    found: list[bytes | bytearray] = []
     end, at = ends + 2, ends
     while len(found) < n:
         at = body.rfind(_BETWEEN, first, at)
@@ -55,7 +55,7 @@ def last_entries(body: bytes, n: int) -> list[bytes] | None:
     return found[::-1]
 
 
-def _parses(piece: bytes) -> bool:
+def _parses(piece: bytes | bytearray) -> bool:
     try:
         orjson.loads(piece)
     except orjson.JSONDecodeError:
@@ -63,7 +63,7 @@ def _parses(piece: bytes) -> bool:
     return True
 
 
-def all_entries(body: bytes) -> Sequence[Any]:
+def all_entries(body: bytes | bytearray) -> Sequence[Any]:
     """Every entry, parsed, of JSON in any form. Raises ValueError where it is something else."""
     try:
         entries = orjson.loads(body)["choices"][0]["prompt_logprobs"]
