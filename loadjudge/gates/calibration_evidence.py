@@ -62,13 +62,15 @@ class Needed(_Table):
 
 class Attacked(_Table):
     """An engine of the red team. ``outcome``: at the smallest budget of tokens that was tried at
-    which 95 of 100 runs fail, or, where ``enough`` is False, at the largest that was tried."""
+    which 95 of 100 runs fail, or, where ``enough`` is False, at the largest that was tried.
+    ``void``: what it changes the task does not ask for, so that it serves what stock serves."""
 
     does: str
     means: str
     strength: float
     pool_tokens: int
     mean_reply: float
+    void: bool = False
     enough: bool
     outcome: Runs
     needs: dict[str, Needed]

@@ -3,15 +3,14 @@
 from collections.abc import Iterable
 
 from loadjudge.gates.calibration_evidence import Attacked, Evidence, Needed
-
-_BEST = ("likelihood", "first choice", "end", "copy")
+from loadjudge.gates.power import FIGURES, SMALLEST
 
 
 def power_table(evidence: Evidence) -> list[str]:
     """One line an attack: what its statistics need, and what the gates need to fail it."""
     head = (
         f"{'attack':19} {'likelihood: plain':>17} {'excess':>9} {'zero':>9} "
-        f"{'first ch.: plain':>17} {'excess':>9} {'zero':>9} {'end':>9} {'copy':>9} "
+        f"{'first ch.: plain':>17} {'excess':>9} {'zero':>9} {'lean':>9} {'end':>9} {'copy':>9} "
         f"{'support':>9} {'ranks':>9} "
         f"{'gain':>5} {'any':>5}  fails"
     )
@@ -23,7 +22,7 @@ def power_table(evidence: Evidence) -> list[str]:
             for figure in ("likelihood", "first choice")
             for kind in ("plain", "excess", "zero")
         ]
-        cells += [f"{said(n[f'{figure}, zero']):>9}" for figure in ("end", "copy")]
+        cells += [f"{said(n[f'{figure}, zero']):>9}" for figure in ("lean", "end", "copy")]
         cells += [f"{said(n['support']):>9}", f"{said(_least(n, _ranks(n))):>9}"]
         for others in ((), ("support", *_ranks(n))):
             better = gain(attack, others)
@@ -42,10 +41,10 @@ def said(need: Needed) -> str:
 def gain(attack: Attacked, others: Iterable[str] = ()) -> float | None:
     """How many times the tokens the best plain statistic needs of the best excess one, or of one
     of ``others``; None where one of them doesn't see it."""
-    plain = _least(attack.needs, (f"{figure}, plain" for figure in _BEST)).tokens
+    plain = _least(attack.needs, (f"{figure}, plain" for figure in FIGURES)).tokens
     excess = _least(
         attack.needs,
-        (*(f"{figure}, {kind}" for figure in _BEST for kind in ("excess", "zero")), *others),
+        (*(f"{figure}, {kind}" for figure in FIGURES for kind in ("excess", "zero")), *others),
     ).tokens
     return None if plain is None or excess is None else plain / excess
 
@@ -61,6 +60,8 @@ def _least(needs: dict[str, Needed], names: Iterable[str]) -> Needed:
 
 
 def _fails(attack: Attacked) -> str:
+    if attack.void:
+        return "nothing: what it changes the task does not ask for"
     o = attack.outcome
     by = ", ".join(o.caught_by[:3]) or "no gate"
     much = f"{o.tokens:,}" if attack.enough else f"not with {o.tokens:,}"
@@ -77,9 +78,10 @@ def power_words(evidence: Evidence) -> list[str]:
     """What the table's columns are."""
     return [
         "Tokens an arm. plain: gap of the plain means; excess: gap of the excesses, arm against",
-        "arm; zero, end and copy: the candidate's excess against its known zero. gain: the best",
-        "plain one's need over the best excess one's; any: with support and ranks among these.",
-        "fails: the smallest budget tried at which 95 in 100 runs fail a gate under the task's",
-        "limits, and the gates that do. ~ extrapolated beyond a quarter of the pool; – not seen in",
-        "the whole pool. 125 is the smallest size tried.",
+        "arm; zero, lean, end and copy: the candidate's excess against its known zero; lean: of",
+        "first choices, each weighted by how much it tells. gain: the best plain one's need over",
+        "the best excess one's; any: with support and ranks among these. fails: the smallest",
+        "budget tried at which 95 in 100 runs fail a gate under the task's limits, and the gates",
+        "that do. ~ extrapolated beyond a quarter of the pool; – not seen in the whole pool.",
+        f"{SMALLEST} is the smallest size tried.",
     ]

@@ -32,11 +32,12 @@ from loadjudge.gates.power import needs
 from loadjudge.load.header import load_sessions, session_files
 from loadjudge.load.task import Task
 from loadjudge.paths import data_root
-from loadjudge.random import derive
+from loadjudge.random import derive, generator
 from loadjudge.record.evaluation import Limits
 from loadjudge.reference.__main__ import config_of, parser
 from loadjudge.reference.configuration import EngineConfig, parts_of
 from loadjudge.reference.redteam import ATTACKS
+from loadjudge.reference.sampling import Sampling
 from loadjudge.reference.store import shipped_model
 from loadjudge.servers.engine import read_engine
 from loadjudge.sessions.shipped import load_texts
@@ -197,13 +198,28 @@ def _try(plan: Plan, folder: Path, limits: Limits, name: str) -> Honest:
     )
 
 
-def _draws_otherwise(plan: Plan, name: str) -> bool:
-    """Whether an attack changes what is drawn, and not only what is said of it."""
+_DRAWING = frozenset({"target", "rules", "sampler", "hooks"})  # parts that say what is drawn
+_SAYING = frozenset({"told", "report", "memory_mib"})  # and what is said of it
+
+
+def changed_parts(task: Task, name: str) -> frozenset[str]:
+    """What an attack replaces of an honest engine. A sampler that draws from the very
+    distribution that it is asked for, as one without top-k where the task sets none, is none."""
     model = shipped_model()
-    config = engines(plan.task)[name]
+    config = engines(task)[name]
     cheat, honest = parts_of(config, model), parts_of(replace(config, attack=None), model)
-    drawing = ("target", "rules", "sampler", "hooks")
-    return any(getattr(cheat, part) is not getattr(honest, part) for part in drawing)
+    changed = {
+        part for part in _DRAWING | _SAYING if getattr(cheat, part) is not getattr(honest, part)
+    }
+    table = task.sampling
+    asked = Sampling(table.temperature, table.top_k or 0, table.top_p)
+    size = model.tokenizer.size
+    # A row for each token in which it is likely, so that none falls to top-k in all of them.
+    any_p = generator(0, "changed").dirichlet(np.full(size, 0.1), size)
+    p = ((any_p + np.eye(size)) / 2).astype(np.float32)
+    if np.array_equal(cheat.sampler(p, asked).q, honest.sampler(p, asked).q):
+        changed.discard("sampler")
+    return frozenset(changed)
 
 
 def _sizes(most: int) -> list[int]:
@@ -217,6 +233,7 @@ def _attack(plan: Plan, folder: Path, limits: Limits, name: str) -> Attacked:
     """What an attack takes to be caught. One that is caught early needs no large pool."""
     stock = _kept(folder, STOCK)
     pool = drawn_pool(plan, name, range(1))
+    changed = changed_parts(plan.task, name)
     passes, tried, enough = 1, 0, False
     while True:
         whole = int(pool.tokens.sum())
@@ -225,7 +242,7 @@ def _attack(plan: Plan, folder: Path, limits: Limits, name: str) -> Attacked:
             enough, result = caught_at(stock, pool, limits, sizes, plan.attack_runs, plan.seed)
             tried = sizes[-1]
         told = enough and whole >= _ENOUGH * result.tokens
-        if told or passes >= plan.attack_passes or not _draws_otherwise(plan, name):
+        if told or passes >= plan.attack_passes or not changed & _DRAWING:
             break
         more = range(passes, min(_MORE * passes, plan.attack_passes))
         pool = joined_pools([pool, drawn_pool(plan, name, more)])
@@ -239,6 +256,7 @@ def _attack(plan: Plan, folder: Path, limits: Limits, name: str) -> Attacked:
         strength=attack.strength if strength is None else strength,
         pool_tokens=whole,
         mean_reply=float(np.mean(pool.tokens)),
+        void=not changed,
         enough=enough,
         outcome=result,
         needs={statistic: Needed(**asdict(need)) for statistic, need in needed.items()},

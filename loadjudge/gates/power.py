@@ -16,14 +16,22 @@ import numpy as np
 
 from loadjudge.gates.calibration_pool import Ids, Pool, enough, orders
 from loadjudge.gates.clusters import Estimate, Sums, difference, mean
-from loadjudge.gates.excess import EXCESSES
+from loadjudge.gates.gaps import COPY, END, FIRST_CHOICE, FIRST_CHOICE_LEAN, LIKELIHOOD, Excess
 from loadjudge.gates.ranks import anderson_darling, kolmogorov_smirnov
 from loadjudge.random import generator
 from loadjudge.record.values import Floats
 
+# "lean" weighs first choices as the test of the excesses does (gates/excess.py).
+FIGURES: Mapping[str, Excess] = {
+    "likelihood": LIKELIHOOD,
+    "first choice": FIRST_CHOICE,
+    "lean": FIRST_CHOICE_LEAN,
+    "end": END,
+    "copy": COPY,
+}
 ALARM = 0.01
 CAUGHT = 0.95
-SMALLEST = 125  # tokens
+SMALLEST = 32  # tokens
 _PART = 4  # of the pool, at most, goes into a run
 _SIGHT = 3.0  # errors
 _REACH = 2.5758293 + 1.6448536  # normal quantiles at 0.995 and 0.95
@@ -41,7 +49,7 @@ class Need:
 class Columns:
     """Sums of each reply of a pool, as the checks add them up: [replies] each.
 
-    ``plain`` and ``excess`` by the names of ``EXCESSES``; ``session`` is a number; ``u`` [tokens]
+    ``plain`` and ``excess`` by the names of ``FIGURES``; ``session`` is a number; ``u`` [tokens]
     are the ranks' positions.
     """
 
@@ -67,9 +75,9 @@ def columns(pool: Pool, seed: int) -> Columns:
     return Columns(
         session=np.array([numbers[r.session] for r in pool.replies], np.int64),
         tokens=pool.tokens.astype(np.float64),
-        plain={n: add(e.plain(t)) for n, e in EXCESSES.items()},
-        excess={n: add(e.excess(t)) for n, e in EXCESSES.items()},
-        variance={n: add(e.variance(t)) for n, e in EXCESSES.items()},
+        plain={n: add(e.plain(t)) for n, e in FIGURES.items()},
+        excess={n: add(e.excess(t)) for n, e in FIGURES.items()},
+        variance={n: add(e.variance(t)) for n, e in FIGURES.items()},
         outside=add((t.q <= 0).astype(np.float64)),
         u=np.clip(t.above + uniform * t.q, 0.0, 1.0),
         starts=pool.starts,
@@ -83,7 +91,7 @@ def statistics() -> dict[str, Statistic]:
     """All of them by name: "plain", "excess" (arm against arm) and "zero" (against its known
     mean) of each figure, the share outside support, and both tests of ranks."""
     found: dict[str, Statistic] = {}
-    for name in EXCESSES:
+    for name in FIGURES:
         found[f"{name}, plain"] = _gap(name, plain=True)
         found[f"{name}, excess"] = _gap(name, plain=False)
         found[f"{name}, zero"] = _zero(name)

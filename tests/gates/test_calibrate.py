@@ -30,8 +30,9 @@ from loadjudge.gates.calibration_evidence import (
 )
 from loadjudge.gates.calibration_pool import Pool, draw_pool, joined_pools, material, run_of
 from loadjudge.gates.calibration_table import limits_table, power_table
-from loadjudge.gates.calibration_work import AGAIN, STOCK, Plan, calibrate, engines
+from loadjudge.gates.calibration_work import AGAIN, STOCK, Plan, calibrate, changed_parts, engines
 from loadjudge.gates.checks import gates_of
+from loadjudge.gates.power import FIGURES
 from loadjudge.gates.terms import joined, terms
 from loadjudge.load.plan import PlayPlan
 from loadjudge.load.task import Task, find_task
@@ -239,7 +240,7 @@ def test_evidence_is_read_back_and_told(tmp_path: Path, stock: Pool, again: Pool
     found = outcome(checked_runs(stock, again, GIVEN, 1_000, 2, 0), 1_000)
     need = {
         f"{figure}, {kind}": Needed(tokens=tokens, measured=kind != "plain")
-        for figure in ("likelihood", "first choice", "end", "copy")
+        for figure in FIGURES
         for kind, tokens in (("plain", 8000), ("excess", 2000), ("zero", 1000))
     }
     need |= {name: Needed(tokens=None, measured=False) for name in ("support", "ranks, uniform")}
@@ -254,6 +255,8 @@ def test_evidence_is_read_back_and_told(tmp_path: Path, stock: Pool, again: Pool
     assert "~8,000" in row
     assert " 8.0 " in row
     assert "not with 1,000" in row
+    void = evidence.model_copy(update={"attacks": {"a": attack.model_copy(update={"void": True})}})
+    assert "nothing: what it changes the task does not ask for" in power_table(void)[1]
     with pytest.raises(JudgeError, match="no evidence in"):
         read_evidence(tmp_path / "none.json")
 
@@ -278,7 +281,8 @@ def test_a_tasks_limits_are_those_of_the_evidence_beside_it(name: str) -> None:
     )
     for honest in evidence.honest.values():
         assert all(o.failed <= 0.01 * o.runs for o in honest.outcomes)
-    # Every attack of the red team was tried.
+    # Every attack of the red team was tried, and is caught where there is something to catch.
+    assert all(a.enough or a.void for a in evidence.attacks.values())
     assert {a.does for a in evidence.attacks.values()} == {a.does for a in ATTACKS.values()}
 
 
@@ -315,6 +319,27 @@ def test_rows_of_other_evidence_are_refused(
 ) -> None:
     with pytest.raises(JudgeError, match=said):
         with_rows_of(_evidence(stock, again), _evidence(stock, again, **changed))
+
+
+@pytest.mark.parametrize(
+    ("task", "attack", "changed"),
+    [
+        ("reference", "top-k-ignored", {"sampler"}),
+        ("reference-warm", "top-k-ignored", set()),
+        ("reference-warm", "top-p-ignored", {"sampler"}),
+        ("reference", "short", {"sampler"}),
+        ("reference", "lenient", {"rules"}),
+        ("reference", "honest-when-scored", {"target"}),
+        ("reference", "int8", {"target", "told"}),
+        ("reference", "inflated", {"report"}),
+        ("reference", "memory", {"memory_mib"}),
+        ("reference", "window", {"hooks"}),
+    ],
+)
+def test_what_an_attack_changes_of_what_a_task_asks_for(
+    task: str, attack: str, changed: set[str]
+) -> None:
+    assert changed_parts(find_task(task), f"redteam-{attack}") == changed
 
 
 def test_an_engine_that_does_not_ship_is_named() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from loadjudge.gates import simulate
 from loadjudge.gates.calibration_pool import Pool, Reply, enough, orders, run_of
-from loadjudge.gates.gaps import FIRST_CHOICE_LEAN, LIKELIHOOD, excess_gap, plain_gap, timed
-from loadjudge.gates.power import Need, columns, needs, statistics, summed
+from loadjudge.gates.gaps import excess_gap, plain_gap, timed
+from loadjudge.gates.power import FIGURES, Need, columns, needs, statistics, summed
 from loadjudge.gates.simulate import Attack, Target
 from loadjudge.gates.terms import joined
 
@@ -45,7 +45,7 @@ def test_sums_of_a_pool_are_those_of_the_checks(make: SimpleNamespace, stock: Po
     replies = timed(run_of(stock, candidate, at))
     s, c = columns(stock, 0), columns(candidate, 0)
     found = statistics()
-    for name, what in (("likelihood", LIKELIHOOD), ("first choice", FIRST_CHOICE_LEAN)):
+    for name, what in FIGURES.items():
         plain, excess = plain_gap(replies, what), excess_gap(replies, what)
         assert plain is not None
         assert excess is not None
