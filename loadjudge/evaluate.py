@@ -69,7 +69,7 @@ def evaluate(run: RunRecord) -> Evaluation:
         control=against_itself,
         workloads={w: _workload(run, w) for w in run.workloads},
         invalid=invalid,
-        notes=run_notes(run) + _control_notes(against_itself),
+        notes=run_notes(run) + control_notes(against_itself),
         unavailable=run.unavailable,
         run={**_facts(run.header), "lanes": run.lanes, "engine_events": list(run.engines)},
         **checked.figures,
@@ -239,14 +239,23 @@ def _how_to_empty(run: RunRecord, arm: Arm) -> str:
     return f": {reset.path} needs {reset.needs}" if reset else ""
 
 
-def _control_notes(control: Control | None) -> list[str]:
+def control_notes(control: Control | None) -> list[str]:
     """Where stock differs from itself by more than its interval, the intervals are too short."""
-    return [
+    if control is None:
+        return []
+    notes = [
         f"stock against itself is {p.ratio:.3f} ({p.low:.3f} to {p.high:.3f}) at {w}: passes "
         f"differed by more than sessions explain, and {w}'s intervals are too short by as much"
-        for w, p in (control.pooled if control else {}).items()
+        for w, p in control.pooled.items()
         if not p.low <= 1 <= p.high
     ]
+    score = control.specscore
+    if not notes and not score.low <= 1 <= score.high:
+        notes.append(
+            f"stock against itself is {score.specscore:.3f} ({score.low:.3f} to {score.high:.3f}) "
+            "over all workloads: the machine drifted, or did other work meanwhile"
+        )
+    return notes
 
 
 def _facts(header: Mapping[str, Any]) -> dict[str, Any]:

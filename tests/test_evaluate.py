@@ -8,11 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadjudge.evaluate import evaluate, verdict_of
+from loadjudge.evaluate import control_notes, evaluate, verdict_of
 from loadjudge.gates.checks import asked_for
 from loadjudge.gates.sequential import level_at, look_note
 from loadjudge.gates.simulate import replies
-from loadjudge.record.evaluation import Gate, Limits, read_evaluation
+from loadjudge.record.evaluation import (
+    Control,
+    Gate,
+    Limits,
+    Pooled,
+    SpecScoreInterval,
+    read_evaluation,
+)
 from loadjudge.record.values import ARMS, MemoryPeak
 
 PASS, FAIL = Gate(verdict="pass", sentence="sound"), Gate(verdict="fail", sentence="broken")
@@ -125,6 +132,27 @@ def test_any_number_of_passes_can_be_evaluated(make: Any, n: int) -> None:
     record = evaluate(make.run(played))
     assert record.specscore == pytest.approx(1.5)
     assert (record.control is None) == (n == 1)
+
+
+@pytest.mark.parametrize(
+    ("solo", "all_of_them", "notes"),
+    [
+        ((0.97, 1.05), (0.96, 1.04), []),
+        ((1.01, 1.05), (1.01, 1.04), ["stock against itself is 1.020 (1.010 to 1.050) at solo"]),
+        ((0.97, 1.05), (1.01, 1.04), ["stock against itself is 1.010 (1.010 to 1.040) over all"]),
+    ],
+)
+def test_a_stock_that_differs_from_itself_is_told(
+    solo: tuple[float, float], all_of_them: tuple[float, float], notes: list[str]
+) -> None:
+    control = Control(
+        ratios={},
+        pooled={"solo": Pooled(ratio=1.02, low=solo[0], high=solo[1], sessions=9)},
+        specscore=SpecScoreInterval(specscore=1.01, low=all_of_them[0], high=all_of_them[1]),
+    )
+    told = control_notes(control)
+    assert [t.startswith(n) for t, n in zip(told, notes, strict=True)] == [True] * len(notes)
+    assert control_notes(None) == []
 
 
 def test_acceptance_is_one_and_the_accepted_drafts_of_all_passes(make: Any) -> None:

@@ -83,6 +83,13 @@ def length_ratio(
     )
 
 
+def said_range(ratio: LengthRatio) -> str:
+    """The interval in words; too few sessions give one that has no end."""
+    if not np.isfinite(ratio.high):
+        return "no interval: too few sessions"
+    return f"{ratio.low:.3f} to {ratio.high:.3f}"
+
+
 def _replies(passes: Sequence[PassRecord]) -> Iterator[tuple[str, int]]:
     """The session and the tokens of each measured reply that was counted."""
     for one in passes:
@@ -168,9 +175,7 @@ def _ratios(
     """A workload that fails fails the gate; shown is the worst workload."""
     worst = max(ratios, key=lambda w: abs(np.log(ratios[w].ratio)))
     r = ratios[worst]
-    listed = ", ".join(
-        f"{w} {x.ratio:.3f} ({x.low:.3f} to {x.high:.3f})" for w, x in ratios.items()
-    )
+    listed = ", ".join(f"{w} {x.ratio:.3f} ({said_range(x)})" for w, x in ratios.items())
     measured = f"replies are this many times as long as stock's: {listed}"
     if margin is None:
         return Gate(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from loadjudge.gates.lengths import said_range
 from loadjudge.record.evaluation import Evaluation, ExcessGap, Gap, Gate, GateVerdict
 from loadjudge.report import formats
 from loadjudge.report.seed import seed_gates
@@ -146,7 +147,7 @@ def _details(name: str, evaluation: Evaluation, *, seed: bool) -> tuple[str, ...
             )
         case "lengths" if evaluation.lengths:
             ratios = tuple(
-                f"{workload} {r.ratio:.3f} ({r.low:.3f} to {r.high:.3f})"
+                f"{workload} {r.ratio:.3f} ({said_range(r)})"
                 for workload, r in evaluation.lengths.items()
             )
             return (*ratios, *_excess("excess ends a token", evaluation.excess_end))

@@ -68,6 +68,7 @@ def test_one_session_is_inconclusive_and_no_tokens_are_promised(make: Any) -> No
     assert gate.missing_tokens is None
     assert figures is not None
     assert (figures["solo"].low, figures["solo"].high) == (0, math.inf)
+    assert "(no interval: too few sessions)" in gate.sentence
 
 
 @pytest.mark.parametrize(
