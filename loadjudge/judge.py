@@ -8,7 +8,7 @@ from pathlib import Path
 
 from loadjudge.deciding import Extension, score
 from loadjudge.errors import JudgeError, Status
-from loadjudge.load.arm import Access, Arm, watch_devices
+from loadjudge.load.arm import Access, Arm, others_at_rest, watch_devices
 from loadjudge.load.counting import Counter
 from loadjudge.load.evidence import read_greedy, read_texts, text_ids
 from loadjudge.load.header import Options, header, load_sessions, shipped_or_given
@@ -216,6 +216,7 @@ class Judge:
         load = self._load(plan.workload, await self._lanes_of(plan.workload))
         progress = Progress()
         counter = Counter(self._stock.http, self._stock.abilities) if self._stock.up else None
+        await others_at_rest(self._arms.values(), arm)
         with self._board.looking(plan, progress, load.lanes):
             finished = await play_pass(
                 arm, plan, load, self._attempt, counter, self._log.append, progress

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from loadjudge.servers.engine import Engine
 from loadjudge.servers.keeper import tree_of
 from loadjudge.servers.memory import DeviceUse, device_mib, device_use, peak_rss_mib
 from loadjudge.servers.process import EngineProcess
+from loadjudge.servers.rest import until_at_rest
 
 _DEVICES_EVERY_S = 1.0
 _ENDS_WITHIN_S = 30.0
@@ -99,6 +100,11 @@ class Arm:
                 while not await self.healthy():  # noqa: ASYNC110 - a server, not an event
                     await asyncio.sleep(_LOOK_EVERY_S)
 
+    async def at_rest(self) -> None:
+        """Returns once its engine has stopped spinning, where that is ours to see."""
+        if self.up and self.process is not None:
+            await until_at_rest(self.process.pid)
+
     def load_client(self) -> LoadClient:
         return LoadClient(
             self.url,
@@ -125,6 +131,13 @@ class Arm:
             return self._device_peak, "device"
         resident = peak_rss_mib(self.process.pid) if self.up and self.process else None
         return None if resident is None else (resident, "rss")
+
+
+async def others_at_rest(arms: Iterable[Arm], playing: Arm) -> None:
+    """To be awaited before a pass: no other engine takes the cores that this one needs."""
+    for arm in arms:
+        if arm is not playing:
+            await arm.at_rest()
 
 
 async def watch_devices(arms: Sequence[Arm]) -> None:

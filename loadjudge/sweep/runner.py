@@ -5,7 +5,7 @@ import contextlib
 from pathlib import Path
 
 from loadjudge.errors import JudgeError, Status
-from loadjudge.load.arm import Access, Arm
+from loadjudge.load.arm import Access, Arm, others_at_rest
 from loadjudge.load.counting import Counter
 from loadjudge.load.header import load_sessions
 from loadjudge.load.kvlanes import lanes_event
@@ -155,9 +155,11 @@ class Sweep:
         progress = Progress()
         first = self._arms[self._options.arms[0]]
         counter = Counter(first.http, first.abilities)
+        arm = self._arms[plan.arm]
+        await others_at_rest(self._arms.values(), arm)
         with self._board.looking(plan, progress, lanes):
             finished = await play_pass(
-                self._arms[plan.arm],
+                arm,
                 plan,
                 load,
                 self._attempt,
