@@ -12,14 +12,12 @@ from collections import Counter
 
 import numpy as np
 
-from loadjudge.gates.excess import EXCESSES
-from loadjudge.gates.gaps import FIRST_CHOICE, LIKELIHOOD, excess_gap, plain_gap
+from loadjudge.gates.gaps import LIKELIHOOD, excess_gap, plain_gap
+from loadjudge.gates.power import FIGURES
 from loadjudge.gates.ranks import anderson_darling, kolmogorov_smirnov
 from loadjudge.gates.simulate import Target, replies
 from loadjudge.record.values import ARMS
 
-# The excess gate's, and the argmax gate's unweighted one.
-WHATS = {**EXCESSES, "first choice, argmax": FIRST_CHOICE}
 SETTINGS = {
     "temperature 1": Target(vocabulary=12, max_length=48),
     "temperature 0.7, top-p 0.9": Target(vocabulary=12, max_length=48, temperature=0.7, top_p=0.9),
@@ -45,7 +43,7 @@ def main() -> None:
                         rng, arm, target=target, sessions=sessions, turns=turns, seed=run
                     )
                 ]
-                for name, what in WHATS.items():
+                for name, what in FIGURES.items():
                     gap = excess_gap(scored, what)
                     assert gap is not None
                     hits[f"{name} gap"] += gap.low <= 0 <= gap.high
